@@ -29,6 +29,8 @@ struct Search<'a> {
     grouped: bool,
     /// Whether groups are those of a list of rules.
     listed: bool,
+    /// Whether chains are kept.
+    chained: bool,
     lists: u64,
 }
 
@@ -42,6 +44,9 @@ impl Search<'_> {
         }
         if self.listed {
             recorder.list();
+        }
+        if self.chained {
+            recorder.chain();
         }
         for event in &self.events {
             recorder.see(event);
@@ -98,6 +103,7 @@ fn search_in(
         cpus: world.kernel.cpus(),
         grouped: !world.recorder.groups.is_empty(),
         listed: world.recorder.is_listed(),
+        chained: world.recorder.is_chained(),
         lists: 0,
     };
     for op in prefix {
@@ -219,7 +225,8 @@ fn one_task() {
 #[test]
 fn two_tasks() {
     let choices = |kernel: &Kernel| all_of_a_task(kernel, &[Sleep::Interruptible]);
-    let lists = search(2, 2, &[Op::Enable(MetricSet::ALL)], 8, choices);
+    let world = World::new(2, 2).chain();
+    let lists = search_in(world, &[Op::Enable(MetricSet::ALL)], 8, choices);
     println!("two tasks: {lists} lists");
 }
 
@@ -270,7 +277,7 @@ fn pids() {
         ops
     };
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
-    let lists = search(2, 1, &prefix, 9, choices);
+    let lists = search_in(World::new(2, 1).chain(), &prefix, 9, choices);
     println!("PIDs: {lists} lists");
 }
 
@@ -299,7 +306,7 @@ fn delayed_and_moved() {
         },
         Op::Migrate { task: 0, to: 1 },
     ];
-    let lists = search(2, 1, &prefix, 9, choices);
+    let lists = search_in(World::new(2, 1).chain(), &prefix, 9, choices);
     println!("delayed and moved: {lists} lists");
 }
 
@@ -325,7 +332,7 @@ fn throttled() {
         MetricSet::parse(b"throttled", MetricSet::ALL).expect("the name of a metric");
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT, only_throttled] {
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
-        let lists = search(2, 2, &prefix, 8, choices);
+        let lists = search_in(World::new(2, 2).chain(), &prefix, 8, choices);
         println!("throttled: {lists} lists");
     }
 }
@@ -349,7 +356,7 @@ fn slow_waker() {
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT] {
         let wake_second = wake(1, 0);
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
-        let lists = search(2, 2, &prefix, 9, choices);
+        let lists = search_in(World::new(2, 2).chain(), &prefix, 9, choices);
         println!("a slow waker: {lists} lists");
     }
 }
@@ -411,7 +418,7 @@ fn groups_and_pids() {
         ops
     };
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
-    let lists = search_in(with_groups(2, 1), &prefix, 8, choices);
+    let lists = search_in(with_groups(2, 1).chain(), &prefix, 8, choices);
     println!("groups and PIDs: {lists} lists");
 }
 

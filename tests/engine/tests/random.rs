@@ -194,8 +194,11 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
     })
 }
 
-fn world(is_rt: bool) -> World {
+fn world(is_rt: bool, keeps_chains: bool) -> World {
     let mut world = World::new(CPUS, TASKS);
+    if keeps_chains {
+        world = world.chain();
+    }
     world.recorder.watch();
     world.group();
     world.kernel.is_rt = is_rt;
@@ -204,7 +207,7 @@ fn world(is_rt: bool) -> World {
 
 /// Makes a list of operations that are possible one after the other, following the wishes.
 fn plan(wishes: &[Wish], steps: bool, is_rt: bool) -> Vec<Op> {
-    let mut world = world(is_rt);
+    let mut world = world(is_rt, false);
     let mut ops = Vec::new();
     for wish in wishes {
         let mut next = vec![Op::Pass(wish.time)];
@@ -221,8 +224,8 @@ fn plan(wishes: &[Wish], steps: bool, is_rt: bool) -> Vec<Op> {
 }
 
 /// Applies `ops`, skipping the impossible ones, and checks everything after each.
-fn live(ops: &[Op], is_rt: bool) -> Result<(), String> {
-    let mut world = world(is_rt);
+fn live(ops: &[Op], is_rt: bool, keeps_chains: bool) -> Result<(), String> {
+    let mut world = world(is_rt, keeps_chains);
     for op in ops {
         if world.apply(*op) && !matches!(op, Op::Pass(_)) {
             world.check()?;
@@ -236,7 +239,9 @@ fn live(ops: &[Op], is_rt: bool) -> Result<(), String> {
 
 /// Checks `ops`; if the check fails, shows a short list of operations with which it still fails.
 fn check(mut ops: Vec<Op>, is_rt: bool) -> Result<(), TestCaseError> {
-    let Err(mut difference) = live(&ops, is_rt) else {
+    let with_chains = [false, true];
+    let live = |ops: &[Op]| { with_chains.iter() }.try_for_each(|with| live(ops, is_rt, *with));
+    let Err(mut difference) = live(&ops) else {
         return Ok(());
     };
     // proptest would shrink the wishes, and the remaining ones would then mean different
@@ -246,7 +251,7 @@ fn check(mut ops: Vec<Op>, is_rt: bool) -> Result<(), TestCaseError> {
         while at < ops.len() {
             let mut fewer = ops.clone();
             fewer.drain(at..ops.len().min(at + many));
-            match live(&fewer, is_rt) {
+            match live(&fewer) {
                 Ok(()) => at += many,
                 Err(still) => (ops, difference) = (fewer, still),
             }

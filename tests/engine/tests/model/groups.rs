@@ -137,7 +137,7 @@ pub(crate) enum Who {
 }
 
 impl Who {
-    fn group(self) -> usize {
+    pub(crate) fn group(self) -> usize {
         match self {
             Self::Unknown | Self::Idle => 0,
             Self::Task { group, .. } => group,

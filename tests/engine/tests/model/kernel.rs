@@ -204,8 +204,10 @@ pub(crate) enum Event {
     Cleared { cpu: usize },
     /// The `sched_exit_tp` tracepoint after that, with the flags that were set since.
     Stay { cpu: usize, need_resched: [bool; 2] },
-    /// The `sched_waking` tracepoint.
-    Waking { task: Task, now: u64 },
+    /// The `sched_waking` tracepoint on the CPU `by`.
+    Waking { task: Task, by: usize, now: u64 },
+    /// The `sched_wakeup_new` tracepoint on the CPU `by`.
+    Created { task: Task, by: usize },
     /// The `task_newtask` tracepoint.
     Fork { task: Task },
     /// The `cgroup_attach_task` or the `sched_process_exec` tracepoint: the group of a task or its
@@ -229,6 +231,8 @@ pub(crate) enum Event {
     MovedAsleep { task: Task },
     /// Measuring begins. Not an event of the kernel.
     Enable { metrics: MetricSet, now: u64 },
+    /// This CPU is idle at the beginning, or not. Not an event of the kernel.
+    Started { cpu: usize, is_idle: bool, now: u64 },
     /// This task exists at the beginning. Not an event of the kernel.
     Found { task: Task },
     /// Measuring ends. Not an event of the kernel.
@@ -613,6 +617,7 @@ impl Kernel {
         }
         tell(Event::Waking {
             task: self.tasks[task],
+            by,
             now: self.local_clock(by),
         });
         self.tasks[task].is_being_woken = true;
@@ -727,6 +732,10 @@ impl Kernel {
         // `wake_up_new_task()`.
         self.tasks[child].on_rq = true;
         self.make_ready(child, tell);
+        tell(Event::Created {
+            task: self.tasks[child],
+            by: cpu,
+        });
         Some(())
     }
 

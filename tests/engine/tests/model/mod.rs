@@ -143,6 +143,13 @@ pub(crate) fn apply(kernel: &mut Kernel, op: Op) -> Option<Vec<Event>> {
         Op::Enable(metrics) => {
             let now = kernel.local_clock(0);
             tell(Event::Enable { metrics, now });
+            for cpu in 0..kernel.cpus() {
+                tell(Event::Started {
+                    cpu,
+                    is_idle: kernel.curr(cpu).is_none(),
+                    now: kernel.local_clock(cpu),
+                });
+            }
             for task in kernel.tasks().iter().filter(|task| !task.released) {
                 tell(Event::Found { task: *task });
             }
@@ -170,6 +177,13 @@ impl World {
             recorder: Recorder::new(cpus, scheme()),
             reference,
         }
+    }
+
+    /// Keeps chains, too.
+    pub(crate) fn chain(mut self) -> Self {
+        self.recorder.chain();
+        self.reference.chain();
+        self
     }
 
     /// Records groups, too.
@@ -279,6 +293,7 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
             // A clock that stands still hides a move from the kernel's sums.
             let known = |sample: &reference::Sample| reference::Sample {
                 moved: sample.moved && reference.clocks_agree,
+                why: sample.why.filter(|_| reference.clocks_agree),
                 ..*sample
             };
             let differs_in_one = seen.iter().map(known).ne(samples.iter().map(known));
@@ -288,6 +303,10 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
         }
         if let Some(wrong) = &seen.wrong {
             return Err(format!("CPU {number}, the observer, {wrong}"));
+        }
+        if recorder.is_chained() && seen.begun != expected.begun() {
+            let (seen, expected) = (&seen.begun, expected.begun());
+            return differs("begun", format!("{seen:?}"), format!("{expected:?}"));
         }
         if seen.slices != expected.slices() {
             let (seen, expected) = (&seen.slices, expected.slices());

@@ -6,6 +6,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 
 use schedhist_engine::engine::{
     cell::Cell,
+    chain::{self, Context, Interrupted, Link, Ring, Start},
     group::{
         fork_marks::ForkMarks,
         hash::Secret,
@@ -16,6 +17,7 @@ use schedhist_engine::engine::{
     },
     histogram::bucket::Scheme,
     identity::Identity,
+    idle::{look::look, Candidates, CpuIdle, Distance, IdlePeriods, Wait, WaitCause},
     metric::{Metric, MetricSet},
     outlier::{history::Slice, log::Log},
     switch::{
@@ -169,22 +171,53 @@ impl Session {
     }
 }
 
+/// The CPUs that a task may use which is pinned to this one.
+struct Pinned(u32);
+
+impl Candidates for Pinned {
+    fn next(&self, _: Option<u32>) -> Option<u32> {
+        None
+    }
+
+    fn own_cpu(&self) -> u32 {
+        self.0
+    }
+
+    fn is_near(&self, _: u32) -> bool {
+        false
+    }
+
+    fn periods(&self, _: u32) -> Option<&IdlePeriods> {
+        None
+    }
+
+    fn distance(&self, _: u32) -> Distance {
+        Distance::Own
+    }
+}
+
 /// The observer's calls for the switches on a CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
+    pub(crate) begun: Vec<reference::Begun>,
     pub(crate) slices: Vec<Slice>,
     pub(crate) samples: [Vec<reference::Sample>; Metric::COUNT],
     /// A call that the observer should not have got, if any.
     pub(crate) wrong: Option<String>,
 }
 
-/// Observes a switch.
+/// What is needed to observe a switch.
 struct Watcher<'a> {
+    cpu: u32,
     now: u64,
     prev: Identity,
     next: Identity,
+    /// When the kernel stamped the next task.
+    queued: u64,
     seen: RefCell<&'a mut Seen>,
     log: Option<&'a Log>,
+    ring: &'a Ring<Vec<chain::Entry>>,
+    idle: &'a CpuIdle,
     /// The number of calls for a slice, for a sample of the previous task, and for one of the next.
     told: RefCell<[u32; 3]>,
 }
@@ -210,51 +243,127 @@ impl Watcher<'_> {
         }
     }
 
+    fn why(&self, sample: &Sample) -> WaitCause {
+        let wait = Wait {
+            start: sample.start(),
+            end: sample.end,
+            queued: self.queued,
+            cause: sample.cause,
+            moved: sample.moved,
+        };
+        look(
+            &wait,
+            &self.idle.periods,
+            &self.idle.gaps,
+            &Pinned(self.cpu),
+        )
+        .why
+    }
+
     fn wrong(&self, what: &str) {
         self.seen.borrow_mut().wrong = Some(format!("at {}: {what}", self.now));
     }
 }
 
-impl Observer for &Watcher<'_> {
+/// Observes a switch, with what led to a slice if there is a `CHAIN`.
+#[derive(Clone, Copy)]
+struct Observed<'a, const CHAIN: bool>(&'a Watcher<'a>);
+
+impl<const CHAIN: bool> Observer for Observed<'_, CHAIN> {
+    const CHAIN: bool = CHAIN;
+
+    fn idle_begins(self, now: u64) {
+        self.0.idle.periods.begin(now);
+        if CHAIN {
+            self.0.ring.enter_idle(now);
+        }
+    }
+
+    fn idle_ends(self, now: u64) {
+        self.0.idle.periods.end(now);
+    }
+
+    fn begins(
+        self,
+        now: u64,
+        (start, waiting): (Start, u64),
+        group: impl FnOnce() -> Group,
+        link: impl FnOnce() -> u64,
+    ) {
+        if !CHAIN {
+            return;
+        }
+        if now != self.0.now || self.0.told.borrow()[2] != 0 {
+            self.0
+                .wrong(&format!("a slice from {now}, after its samples"));
+        }
+        let slice = chain::Slice {
+            pid: self.0.next.pid,
+            comm: self.0.next.comm,
+            group: group(),
+            start,
+            since: now,
+            waiting,
+            link: Link::from_bits(link()).unwrap_or(Link::UNKNOWN),
+        };
+        self.0.ring.enter(&slice);
+        self.0.seen.borrow_mut().begun.push(slice.into());
+    }
+
+    fn last_slice(self, cpu: u32) -> u64 {
+        match CHAIN {
+            true => self.0.ring.now().bits(),
+            false => cpu.into(),
+        }
+    }
+
+    fn cpu_of(self, last_slice: u64) -> u32 {
+        match CHAIN {
+            true => Link::from_bits(last_slice).expect("a link").cpu(),
+            false => last_slice as u32,
+        }
+    }
+
     fn identify(self, side: Side) -> Identity {
         match side {
-            Side::Prev => self.prev,
-            Side::Next => self.next,
+            Side::Prev => self.0.prev,
+            Side::Next => self.0.next,
         }
     }
 
     fn slice(self, since: u64, now: u64) {
-        self.told(0);
-        if now != self.now {
-            self.wrong(&format!("a slice until {now}"));
+        self.0.told(0);
+        if now != self.0.now {
+            self.0.wrong(&format!("a slice until {now}"));
         }
         let slice = Slice {
-            task: self.prev,
+            task: self.0.prev,
             since,
             until: now,
         };
-        self.seen.borrow_mut().slices.push(slice);
-        if let Some(log) = self.log {
+        self.0.seen.borrow_mut().slices.push(slice);
+        if let Some(log) = self.0.log {
             log.slice(&slice);
         }
     }
 
     fn sample(self, sample: &Sample) {
         let side = sample.metric.side();
-        self.told(match side {
+        self.0.told(match side {
             Side::Prev => 1,
             Side::Next => 2,
         });
-        if let Some(log) = self.log {
-            self.report(log, sample, &self.identify(side));
+        if let Some(log) = self.0.log {
+            self.0.report(log, sample, &self.identify(side));
         }
-        self.seen.borrow_mut().samples[sample.metric as usize].push(reference::Sample {
+        self.0.seen.borrow_mut().samples[sample.metric as usize].push(reference::Sample {
             value: sample.value,
             task: self.identify(side),
-            time: self.now,
+            time: self.0.now,
             end: sample.end,
             cause: sample.cause,
             moved: sample.moved,
+            why: sample.metric.is_wait().then(|| self.0.why(sample)),
         });
     }
 }
@@ -267,6 +376,10 @@ pub(crate) struct Recorder {
     pub(crate) seen: Vec<Seen>,
     /// The log of each CPU, if each sample is to be an outlier.
     logs: Vec<Log>,
+    idles: Vec<CpuIdle>,
+    rings: Vec<Ring<Vec<chain::Entry>>>,
+    /// Whether chains are kept.
+    is_chained: bool,
     /// The records of groups on each CPU, if groups are recorded.
     pub(crate) groups: Vec<CpuGroups>,
     listed: Option<Listed>,
@@ -280,6 +393,9 @@ impl Recorder {
             cpus: (0..).map(new).take(cpus).collect(),
             seen: (0..cpus).map(|_| Seen::default()).collect(),
             logs: Vec::new(),
+            idles: (0..cpus).map(|_| CpuIdle::default()).collect(),
+            rings: (0..cpus as u32).map(ring).collect(),
+            is_chained: false,
             groups: Vec::new(),
             listed: None,
             session: None,
@@ -289,6 +405,16 @@ impl Recorder {
     /// Makes an outlier of each sample from now on.
     pub(crate) fn watch(&mut self) {
         self.logs = self.cpus.iter().map(|_| Log::default()).collect();
+    }
+
+    /// Keeps chains from now on.
+    pub(crate) fn chain(&mut self) {
+        self.is_chained = true;
+    }
+
+    /// Returns whether chains are kept.
+    pub(crate) fn is_chained(&self) -> bool {
+        self.is_chained
     }
 
     /// Records groups from now on.
@@ -344,6 +470,8 @@ impl Recorder {
             for cpu in &self.cpus {
                 cpu.begin(now, metrics);
             }
+            self.idles.iter().for_each(|idle| idle.periods.forget());
+            self.rings.iter().for_each(Ring::forget);
             for groups in &self.groups {
                 groups.forget();
             }
@@ -363,8 +491,22 @@ impl Recorder {
         };
         let has_groups = !self.groups.is_empty();
         let tracks_tasks = session.metrics.needs_tasks() || has_groups;
+        let is_chained = self.is_chained && session.metrics.needs_tasks();
+        // As in `src/recorder/wakeup.rs`.
+        if let (true, Event::Waking { task, by, .. } | Event::Created { task, by }) =
+            (is_chained, *event)
+        {
+            let waker = self.rings[by].waker(Interrupted::No);
+            let is_fork = matches!(event, Event::Created { .. });
+            let waker = match waker.context() {
+                Context::Task if is_fork => waker.within(Context::Fork),
+                _ => waker,
+            };
+            session.state(task.pid).woken_by(shown(Some(&task)), waker);
+        }
         match *event {
             Event::Disable => self.session = None,
+            Event::Started { cpu, is_idle, now } => self.idles[cpu].periods.start(now, is_idle),
             Event::Fork { task } | Event::Found { task } if tracks_tasks => {
                 session.make_room(task.pid);
                 if has_groups {
@@ -390,7 +532,7 @@ impl Recorder {
                 let is_pending = |metric| need_resched[usize::from(metric == Metric::ReschedLazy)];
                 self.cpus[cpu].withdraw_requests(is_pending);
             }
-            Event::Waking { task, now } if session.metrics.needs_wakeups() => {
+            Event::Waking { task, now, .. } if is_chained || session.metrics.needs_wakeups() => {
                 let wakeup = Wakeup::<false> {
                     now,
                     task: shown(Some(&task)),
@@ -418,23 +560,47 @@ impl Recorder {
                     state: &|pid| session.state(pid),
                 };
                 let watcher = Watcher {
+                    cpu: cpu as u32,
                     now,
                     prev: identify(prev.as_ref()),
                     next: identify(next.as_ref()),
                     seen: RefCell::new(&mut self.seen[cpu]),
+                    queued: switch.next.last_queued,
                     log: self.logs.get(cpu),
+                    ring: &self.rings[cpu],
+                    idle: &self.idles[cpu],
                     told: RefCell::default(),
                 };
-                let (metrics, records) = (session.metrics, &self.cpus[cpu]);
-                let Some(groups) = self.groups.get_mut(cpu) else {
-                    return record_switch(records, metrics, &switch, &watcher);
-                };
-                groups.make_room();
-                record_switch(records, metrics, &switch, Grouped::new(&watcher, &*groups));
+                let records = (&self.cpus[cpu], session.metrics);
+                let groups = self.groups.get_mut(cpu);
+                match is_chained {
+                    true => record(records, groups, &switch, Observed::<true>(&watcher)),
+                    false => record(records, groups, &switch, Observed::<false>(&watcher)),
+                }
             }
             _ => {}
         }
     }
+}
+
+/// Records a switch, with groups if there are any.
+fn record(
+    (records, metrics): (&Cpu<Vec<Cell>>, MetricSet),
+    groups: Option<&mut CpuGroups>,
+    switch: &Switch<'_>,
+    observer: impl Observer,
+) {
+    match groups {
+        Some(groups) => {
+            groups.make_room();
+            record_switch(records, metrics, switch, Grouped::new(observer, &*groups));
+        }
+        None => record_switch(records, metrics, switch, observer),
+    }
+}
+
+fn ring(cpu: u32) -> Ring<Vec<chain::Entry>> {
+    Ring::new(cpu, vec![chain::Entry::default()]).expect("a power of two")
 }
 
 /// Returns what the tracepoints show of a task; `None` is the idle task.

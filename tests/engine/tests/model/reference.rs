@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedhist_engine::{
     engine::{
+        chain::{self, Context, Start},
         identity::Identity,
-        idle::Distance,
+        idle::{Distance, WaitCause},
         metric::{Counter, Metric, MetricSet},
         outlier::history::Slice,
         switch::sample::Cause,
@@ -36,6 +37,48 @@ pub(crate) struct Sample {
     pub(crate) cause: Cause,
     /// Whether the task waited on several run queues.
     pub(crate) moved: bool,
+    /// Why it waited, if it did.
+    pub(crate) why: Option<WaitCause>,
+}
+
+/// A slice, by its CPU and its number there, and how it led to another one.
+type Slot = (usize, u64, Context);
+
+const NOWHERE: Slot = (0, 0, Context::Unknown);
+
+/// What is known of a slice as it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    pid: i32,
+    comm: [u8; 16],
+    group: u32,
+    start: Start,
+    since: u64,
+    waiting: u64,
+    /// The slice of who woke or created the task, or else its own one before, if that is known.
+    after: Slot,
+}
+
+impl From<chain::Slice> for Begun {
+    fn from(slice: chain::Slice) -> Self {
+        let link = slice.link;
+        Self {
+            pid: slice.pid,
+            comm: slice.comm,
+            group: slice.group.number(),
+            start: slice.start,
+            since: slice.since,
+            waiting: slice.waiting,
+            after: (link.cpu() as usize, link.number(), link.context()),
+        }
+    }
+}
+
+/// What came last of those that a PID's state tells of: a preemption, or the doing of a waker.
+#[derive(Clone, Copy, Debug)]
+enum Last {
+    Preempted,
+    Woken(Slot),
 }
 
 /// The metrics of requests to reschedule, full and lazy.
@@ -52,6 +95,13 @@ pub(crate) struct CpuReference {
     counters: [u64; Counter::COUNT],
     samples: [Vec<Sample>; Metric::COUNT],
     slices: Vec<Slice>,
+    /// Since when the CPU is idle, or was when measuring began.
+    idle_since: Option<u64>,
+    /// How many slices of tasks have begun, with a gap wherever measuring began.
+    number: u64,
+    /// What the CPU does, if that was seen to begin.
+    now: Option<Context>,
+    begun: Vec<Begun>,
     groups: Option<Groups>,
 }
 
@@ -67,6 +117,11 @@ impl CpuReference {
     /// Returns the slices that began since measuring did, regardless of the metrics.
     pub(crate) fn slices(&self) -> &[Slice] {
         &self.slices
+    }
+
+    /// Returns what is known of each slice as it began, if chains are kept.
+    pub(crate) fn begun(&self) -> &[Begun] {
+        &self.begun
     }
 
     /// Returns what is expected of groups, if they are recorded.
@@ -123,6 +178,7 @@ struct Absence {
     how: Departure,
     /// The task that got the CPU then.
     successor: Who,
+    slice: Slot,
 }
 
 /// The truth about one task.
@@ -156,6 +212,9 @@ pub(crate) struct Reference {
     holders: BTreeMap<i32, usize>,
     /// The task with each PID of which a group was last decided.
     decided: BTreeMap<i32, usize>,
+    /// What came last under each PID.
+    last: BTreeMap<i32, Last>,
+    is_chained: bool,
     /// The metrics that were on whenever measuring was on.
     always_on: Option<MetricSet>,
     /// Whether every clock has kept up with true time.
@@ -182,6 +241,73 @@ impl Reference {
         for cpu in &mut self.cpus {
             cpu.groups = Some(Groups::default());
         }
+    }
+
+    /// Expects chains from now on.
+    pub(crate) fn chain(&mut self) {
+        self.is_chained = true;
+    }
+
+    fn keeps_chains(&self) -> bool {
+        self.is_chained && self.on.is_some_and(|(metrics, _)| metrics.needs_tasks())
+    }
+
+    /// Returns what `cpu` does now.
+    fn slot(&self, cpu: usize) -> Slot {
+        let of = &self.cpus[cpu];
+        match of.now {
+            Some(context) => (cpu, of.number, context),
+            None => (cpu, 0, Context::Unknown),
+        }
+    }
+
+    /// A task on the CPU `by` wakes `task`, or created it if `is_fork`. Under its PID, which it may
+    /// have released, another task may be known.
+    fn wake(&mut self, task: &Task, by: usize, is_fork: bool) {
+        let is_holder = self.holders.get(&task.pid) == Some(&task.serial);
+        if self.keeps_chains() && self.has_room(task) && (is_holder || !task.exiting) {
+            let waker = match self.slot(by) {
+                (cpu, number, Context::Task) if is_fork => (cpu, number, Context::Fork),
+                slot => slot,
+            };
+            self.last.insert(task.pid, Last::Woken(waker));
+        }
+    }
+
+    /// Returns who woke or created the task that runs now, if it is known, and forgets it.
+    fn take_waker(&mut self, task: &Task) -> Slot {
+        match self.last.remove(&task.pid) {
+            Some(Last::Woken(waker)) => waker,
+            _ => NOWHERE,
+        }
+    }
+
+    /// A slice begins.
+    fn begin(
+        &mut self,
+        cpu: usize,
+        now: u64,
+        task: &Task,
+        (start, waiting): (Start, u64),
+        after: Slot,
+    ) {
+        if !self.keeps_chains() {
+            return;
+        }
+        let who = self.who(Some(task));
+        let group = { self.cpus[cpu].groups.as_ref() }.map_or(0, |_| who.group() as u32);
+        let of = &mut self.cpus[cpu];
+        of.number += 1;
+        of.now = Some(Context::Task);
+        of.begun.push(Begun {
+            pid: task.pid,
+            comm: task.comm,
+            group,
+            start,
+            since: now,
+            waiting,
+            after,
+        });
     }
 
     pub(crate) fn cpus(&self) -> &[CpuReference] {
@@ -257,6 +383,9 @@ impl Reference {
                     .iter_mut()
                     .for_each(|cpu| cpu.requests = [None; 2]);
             }
+            Event::Started { cpu, is_idle, now } => {
+                self.cpus[cpu].idle_since = is_idle.then_some(now);
+            }
             Event::Found { task } | Event::Fork { task } => {
                 if self.on.is_some() {
                     self.pages.insert(task.pid / PIDS_PER_PAGE);
@@ -315,7 +444,9 @@ impl Reference {
                     }
                 }
             }
-            Event::Waking { task, now } => {
+            Event::Created { task, by } => self.wake(&task, by, true),
+            Event::Waking { task, by, now } => {
+                self.wake(&task, by, false);
                 if self.on.is_some() && self.has_room(&task) {
                     self.story(&task).waking = Some(now);
                 }
@@ -328,6 +459,7 @@ impl Reference {
                 ..
             } => {
                 if self.on.is_some() {
+                    let slice = self.slot(cpu);
                     self.cpus[cpu].count(Counter::Switches);
                     self.end_slice(cpu, now, prev.as_ref());
                     if let Some((prev, how)) = &prev {
@@ -338,11 +470,15 @@ impl Reference {
                         groups.switch(prev.map(|(_, how)| how), who);
                     }
                     match &next {
-                        None => self.cpus[cpu].count(Counter::ToIdle),
+                        None => {
+                            self.cpus[cpu].now = Some(Context::Idle);
+                            self.cpus[cpu].count(Counter::ToIdle);
+                        }
                         Some(next) => self.enter(cpu, now, next),
                     }
+                    self.cpus[cpu].idle_since = next.is_none().then_some(now);
                     if let Some((prev, how)) = &prev {
-                        self.leave(cpu, now, prev, *how);
+                        self.leave(cpu, now, prev, *how, slice);
                     }
                 }
                 if let Some(next) = &next {
@@ -389,8 +525,11 @@ impl Reference {
         self.pages.clear();
         self.holders.clear();
         self.decided.clear();
+        self.last.clear();
         for cpu in &mut self.cpus {
             cpu.since = None;
+            cpu.now = None;
+            cpu.number += 1;
             cpu.requests = [None; 2];
             if let Some(groups) = &mut cpu.groups {
                 groups.forget();
@@ -428,6 +567,7 @@ impl Reference {
                     end: now,
                     cause,
                     moved: false,
+                    why: None,
                 };
                 self.sample(cpu, metric, sample);
             }
@@ -448,13 +588,14 @@ impl Reference {
                     end: now,
                     cause: how.cause(),
                     moved: false,
+                    why: None,
                 };
                 self.sample(cpu, metric, sample);
             }
         }
     }
 
-    fn leave(&mut self, cpu: usize, now: u64, task: &Task, how: Departure) {
+    fn leave(&mut self, cpu: usize, now: u64, task: &Task, how: Departure, slice: Slot) {
         self.cpus[cpu].count(match how {
             Departure::Runnable | Departure::Throttled => Counter::Involuntary,
             Departure::Blocked(_) => Counter::Voluntary,
@@ -469,6 +610,9 @@ impl Reference {
         }
         self.holders.insert(task.pid, task.serial);
         let groups = self.cpus[cpu].groups.as_ref();
+        if groups.is_some() && !matches!(how, Departure::Blocked(_)) {
+            self.last.insert(task.pid, Last::Preempted);
+        }
         let successor = groups.map_or(Who::Unknown, Groups::now);
         self.story(task).absence = Some(Absence {
             out: now,
@@ -476,6 +620,7 @@ impl Reference {
             pid: task.pid,
             how,
             successor,
+            slice,
         });
     }
 
@@ -487,6 +632,7 @@ impl Reference {
             return;
         }
         let story = self.story(task).clone();
+        let idle_since = self.cpus[cpu].idle_since;
         let sample = |value, cause| Sample {
             value,
             task: identify(Some(task)),
@@ -494,6 +640,18 @@ impl Reference {
             end: now,
             cause,
             moved: false,
+            why: None,
+        };
+        let wait_sample = |value, cause| Sample {
+            moved: story.moved,
+            why: Some(match cause {
+                _ if story.moved => WaitCause::Moved,
+                Cause::Fork => WaitCause::Forked,
+                Cause::Preempted => WaitCause::Preempted,
+                _ if idle_since.is_some_and(|since| since <= now - value) => WaitCause::WokenIdle,
+                _ => WaitCause::WokenBusy,
+            }),
+            ..sample(value, cause)
         };
         if !story.has_run {
             let wait = story.wait.expect("a task that is new was put on a queue");
@@ -502,17 +660,17 @@ impl Reference {
             }
             self.compare(cpu, now, wait.here_since);
             let value = self.length(&wait, now);
+            let waker = self.take_waker(task);
+            self.begin(cpu, now, task, (Start::Forked, now - value), waker);
             // The wait's beginning, by the clock of this CPU.
             if now - value < began {
                 return self.cpus[cpu].count(Counter::WaitUnseen);
             }
-            let sample = Sample {
-                moved: story.moved,
-                ..sample(value, Cause::Fork)
-            };
-            return self.sample(cpu, Metric::RunqWakeup, sample);
+            return self.sample(cpu, Metric::RunqWakeup, wait_sample(value, Cause::Fork));
         }
+        let unknown = (Start::Unknown, now);
         if !self.has_room(task) {
+            self.begin(cpu, now, task, unknown, NOWHERE);
             return self.cpus[cpu].count(Counter::Untracked);
         }
         // The state under a PID is lost when the task gets another PID, or the PID another task.
@@ -525,10 +683,12 @@ impl Reference {
                 if !task.exiting {
                     self.holders.insert(task.pid, task.serial);
                 }
+                self.begin(cpu, now, task, unknown, NOWHERE);
                 return self.cpus[cpu].count(Counter::WaitUnseen);
             }
         };
         if now < absence.out {
+            self.begin(cpu, now, task, unknown, NOWHERE);
             self.cpus[cpu].count(Counter::ClockBackwards);
             return self.cpus[cpu].count(Counter::WaitUnseen);
         }
@@ -547,16 +707,34 @@ impl Reference {
         let away = now - absence.out;
         let sleep = match absence.how {
             Departure::Runnable => {
-                if let Some(groups) = &mut self.cpus[cpu].groups {
-                    groups.preempted(absence.successor, away);
-                }
-                let sample = Sample {
-                    moved: story.moved,
-                    ..sample(away, Cause::Preempted)
+                self.begin(
+                    cpu,
+                    now,
+                    task,
+                    (Start::Preempted, absence.out),
+                    absence.slice,
+                );
+                let culprit = match self.last.get(&task.pid) {
+                    Some(Last::Woken(_)) => Who::Unknown,
+                    _ => absence.successor,
                 };
-                return self.sample(cpu, Metric::RunqPreempt, sample);
+                if let Some(groups) = &mut self.cpus[cpu].groups {
+                    groups.preempted(culprit, away);
+                }
+                return self.sample(
+                    cpu,
+                    Metric::RunqPreempt,
+                    wait_sample(away, Cause::Preempted),
+                );
             }
             Departure::Throttled => {
+                self.begin(
+                    cpu,
+                    now,
+                    task,
+                    (Start::Throttled, absence.out),
+                    absence.slice,
+                );
                 self.cpus[cpu].count(Counter::Throttled);
                 if let Some(groups) = &mut self.cpus[cpu].groups {
                     groups.throttled(away);
@@ -566,6 +744,14 @@ impl Reference {
             Departure::Blocked(sleep) => sleep,
         };
         let cause = absence.how.cause();
+        let wait = story.wait.expect("a task that had blocked was woken");
+        // A wakeup may overtake the switch-out; the wait begins with the switch-out.
+        let mut waited = self.length(&wait, now).min(away);
+        if let Some(waking) = story.waking.filter(|_| story.moved_asleep) {
+            waited = now.saturating_sub(waking).min(away);
+        }
+        let waker = self.take_waker(task);
+        self.begin(cpu, now, task, (Start::Woken, now - waited), waker);
         self.sample(cpu, Metric::Offcpu, sample(away, cause));
         if metrics.contains(Metric::Wakeup) {
             match story.waking {
@@ -577,22 +763,14 @@ impl Reference {
                 None => self.cpus[cpu].count(Counter::WakeUnseen),
             }
         }
-        let wait = story.wait.expect("a task that had blocked was woken");
         self.compare(cpu, now, wait.here_since);
-        // A wakeup may overtake the switch-out; the wait begins with the switch-out.
-        let mut waited = self.length(&wait, now).min(away);
         if let Some(waking) = story.waking.filter(|_| story.moved_asleep) {
             // Only the waker's clock tells when the wakeup began.
             if !metrics.contains(Metric::Wakeup) {
                 self.compare(cpu, now, waking);
             }
-            waited = now.saturating_sub(waking).min(away);
         }
-        let wakeup = Sample {
-            moved: story.moved,
-            ..sample(waited, Cause::Wakeup)
-        };
-        self.sample(cpu, Metric::RunqWakeup, wakeup);
+        self.sample(cpu, Metric::RunqWakeup, wait_sample(waited, Cause::Wakeup));
         // A sleep ended when the wait began; the worst sample nevertheless has the time when it was
         // taken.
         let blocked = Sample {
