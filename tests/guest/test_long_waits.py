@@ -12,8 +12,8 @@ from harness.groups import groups
 from harness.ktap import matches
 from harness.outliers import read_text
 from harness.test import (DEBUGFS, WORK, about_numbers, allow, busy, check_laws, cpu1, eq, expedite_rcu, fails,
-                          histogram, load, measure, messages, note, read, reset, skip, start, status, value, wait_until,
-                          within, write, write_file)
+                          histogram, load, measure, messages, note, possible_cpus, read, reset, skip, start, status, value,
+                          wait_until, within, write, write_file)
 from harness.tool import begin, objects, tool
 from replay import idle
 
@@ -48,7 +48,7 @@ def sums(scope="all"):
 def check_sums():
     """The parts of each line add up, and the CPUs to the whole. While measuring is off."""
     whole = sums()
-    each = [sums(f"cpu{cpu}") for cpu in range(status("cpus_possible"))]
+    each = [sums(f"cpu{cpu}") for cpu in possible_cpus()]
     for one in [whole, *each]:
         eq("the sum of the parts", sum(one[part] for part in PARTS), one["waited"])
         eq("the sums of the causes", [sum(one[cause + unit] for cause in CAUSES) for unit in ("", "_ns")],
