@@ -648,12 +648,13 @@ fn captures() {
     }) {
         let name = format!("{cpus}-{width}x{height}-{colours}");
         let mut module = Module::new(&name, cpus, 12);
+        module.machine.enabled = true;
         let term = format!("LC_ALL=C.UTF-8 TERM=xterm-{colours}color");
         let terminal = Terminal::new(&module, &name, (width, height), &term);
         module.ticks(60);
         keep(
             &format!("{name}.ansi"),
-            &terminal.tmux(&["capture-pane", "-pe"]),
+            &terminal.tmux(&["capture-pane", "-peN"]),
         );
         terminal.keys(&["q"]);
         terminal.has_ended(&mut module, "0");
@@ -667,7 +668,7 @@ fn cost() {
     if !has("tmux") {
         return;
     }
-    for (cpus, groups, most) in [(64, 50, 2.0), (256, 1_000, 5.0)] {
+    for (cpus, groups, most) in [(64, 1_000, 2.0), (256, 1_000, 5.0)] {
         let mut module = Module::new(&format!("cost{cpus}"), cpus, groups);
         let name = format!("cost{cpus}");
         let terminal = Terminal::start(&module, &name, (200, 60), "", "1");

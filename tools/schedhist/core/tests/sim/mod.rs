@@ -67,6 +67,8 @@ pub struct Machine {
     pub now: u64,
     /// Slices are shorter than `10 << spread` microseconds.
     pub spread: u32,
+    /// Whether snapshots say that measuring is on.
+    pub enabled: bool,
     /// The groups of tasks.
     pub groups: Option<Groups>,
     /// Whether snapshots tell what is in progress.
@@ -99,6 +101,7 @@ impl Machine {
             scheme,
             now: 1_000_000_000,
             spread: 11,
+            enabled: false,
             groups: None,
             tells_progress: false,
             starved_since: None,
@@ -201,7 +204,7 @@ impl Machine {
     pub fn raw(&self) -> Vec<u8> {
         let info = Info {
             time: self.now,
-            enabled: false,
+            enabled: self.enabled,
             metrics: self.metrics,
             scheme: self.scheme,
             cpus: self.cpus.len() as u32,
