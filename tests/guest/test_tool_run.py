@@ -187,7 +187,8 @@ def test_tool_attach():
     begin()
     cgroup.on()
     cgroup.make("web.service")
-    nap = "import time\nwhile True: time.sleep(0.01)"
+    name = "a-process-with-a-long-name"
+    nap = f"import time\nopen('/proc/self/comm', 'w').write('{name}')\nwhile True: time.sleep(0.01)"
     pid = cgroup.start_in("web.service", sys.executable, "-c", nap)
     defer(os.kill, pid, signal.SIGKILL)
     for rule, of_process, of_cgroup in (("none", "list", "list"), ("list", "list", "list"),
@@ -203,7 +204,8 @@ def test_tool_attach():
         if rule == "list":
             eq("rules that are left", rules(), [])
         write("group_by", "none")
-    text = tool("run", "-p", str(pid), "-d", "300ms").err
+    says(tool("run", "-p", "nobody", status=1).err, "-p nobody: no process is called so")
+    text = tool("run", "-p", name, "-d", "300ms").err
     narrow(text)
     says(text, f"process {pid} (", "process: ", "process runq ", "machine runq ", "laws ok")
     says(tool("run", "--unit", "batch", status=1).err, "no cgroup is called batch.service")

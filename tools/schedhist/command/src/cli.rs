@@ -16,7 +16,7 @@ use schedhist_core::{
 use crate::{
     options::{
         between_snapshots, form, known, least_wait, listen, metric, milliseconds, number, parsed,
-        quantile, seconds, separator, sub_buckets, threshold, CpuList, Listen,
+        pid_or_name, quantile, seconds, separator, sub_buckets, threshold, CpuList, Listen,
     },
     recordings::part::{times, Times},
     verbs::{completions::Shell, ctl, diff::Rule, watch::Action},
@@ -232,7 +232,7 @@ pub struct Groups {
     after_help = "Examples:\n\
                   \x20 schedhist run -- make -j8                 # a command and its children\n\
                   \x20 schedhist run -r 6 -o a.data -- ./before  # six runs, for schedhist diff\n\
-                  \x20 schedhist run -p 812 -d 30s               # a process that runs already\n\
+                  \x20 schedhist run -p worker -d 30s            # processes that run already\n\
                   \x20 schedhist run --unit nginx -I 1000        # a service, each second",
     override_usage = "schedhist run [OPTIONS] -- COMMAND...\n       \
                       schedhist run [OPTIONS] -p LIST | --cgroup PATH | --unit NAME",
@@ -276,9 +276,9 @@ pub struct Run {
     /// End the command with SIGTERM after MS milliseconds
     #[arg(long, value_name = "MS", value_parser = parsed(milliseconds))]
     pub timeout: Option<Duration>,
-    /// Attach to these processes, until they end or ^C
-    #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = number(1_u32))]
-    pub pid: Vec<u32>,
+    /// Attach to processes, PIDs or names, until they end
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = parsed(pid_or_name))]
+    pub pid: Vec<String>,
     /// Attach to this cgroup, with those below it, until ^C
     #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath)]
     pub cgroup: Option<PathBuf>,

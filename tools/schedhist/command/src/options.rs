@@ -193,6 +193,15 @@ pub fn milliseconds(text: &str) -> Parsed<Duration> {
     time(text, "ms", "1ms")
 }
 
+/// Checks a PID, or the name of processes.
+pub fn pid_or_name(text: &str) -> Parsed<String> {
+    match text.parse::<i64>() {
+        Ok(pid) if (1..=i32::MAX.into()).contains(&pid) => Ok(text.to_owned()),
+        Err(_) if !text.is_empty() && !text.starts_with('-') => Ok(text.to_owned()),
+        _ => Err("a PID, 1 or more, or a name".into()),
+    }
+}
+
 /// Parses the time between two snapshots of a recording, in milliseconds.
 pub fn between_snapshots(text: &str) -> Parsed<Duration> {
     time(text, "ms", "10ms")

@@ -28,6 +28,24 @@ pub fn process(pid: u32) -> Result<OwnedFd> {
     process.ok_or_else(|| Error::at(option(), "there is no such process"))
 }
 
+/// Returns the PIDs of the processes, but this one, that are called so, or of the one of this PID.
+pub fn pids(word: &str) -> Result<Vec<u32>> {
+    if let Ok(pid) = word.parse() {
+        return Ok(vec![pid]);
+    }
+    // As much as the kernel keeps of it.
+    let name = &word.as_bytes()[..word.len().min(15)];
+    let is_so = |pid: &u32| {
+        let comm = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        comm.strip_suffix(b"\n") == Some(name) && *pid != std::process::id()
+    };
+    let found: Vec<_> = owner::all_pids().at("/proc")?.filter(is_so).collect();
+    match found.is_empty() {
+        true => Err(Error::at(format!("-p {word}"), "no process is called so")),
+        false => Ok(found),
+    }
+}
+
 /// Returns whether a rule has a group for this process alone.
 pub fn has_process(rule: &str, pid: u32) -> bool {
     let pid = pid.to_string();

@@ -141,7 +141,7 @@ impl Owner {
 }
 
 /// Returns the PIDs of all processes that `/proc` shows.
-fn all_pids() -> std::io::Result<impl Iterator<Item = u32>> {
+pub fn all_pids() -> std::io::Result<impl Iterator<Item = u32>> {
     let entries = fs::read_dir("/proc")?.flatten();
     Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
 }

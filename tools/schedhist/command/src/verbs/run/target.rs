@@ -57,8 +57,12 @@ impl Target {
             }
             (None, None) if args.pid.is_empty() => return Ok(None),
             (None, None) => {
-                let all = args.pid.iter().map(|pid| Process::new(*pid));
-                return Ok(Some(Self::Processes(all.collect::<Result<_>>()?)));
+                let mut all = Vec::new();
+                for word in &args.pid {
+                    let found = names::pids(word)?.into_iter().map(Process::new);
+                    all.extend(found.collect::<Result<Vec<_>>>()?);
+                }
+                return Ok(Some(Self::Processes(all)));
             }
         };
         need_cgroups(option)?;
