@@ -66,7 +66,7 @@ impl Slices {
         Ok(parts.fold(0.0, f64::max))
     }
 
-    /// Returns how many slices were overwritten before they were read.
+    /// Returns how many slices were overwritten or forgotten before they were read.
     pub fn missed(&self) -> u64 {
         self.missed
     }
@@ -75,6 +75,29 @@ impl Slices {
     pub fn is_running(&self, pid: i32) -> bool {
         let mut last = { self.cpus.values() }.filter_map(|slices| slices.values().next_back());
         last.any(|kept| kept.slice.pid == pid && kept.idle == 0)
+    }
+
+    /// Returns the times from which slices of any CPU were not read: apart, the earliest first.
+    fn gaps(&self) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        for slices in self.cpus.values() {
+            // The first one after the numbers were forgotten is 2.
+            let (mut next, mut end) = (2, 0);
+            for (number, kept) in slices {
+                if *number > next {
+                    gaps.push((end, kept.slice.since));
+                }
+                next = number.wrapping_add(1);
+                end = kept.slice.since.max(kept.idle);
+            }
+        }
+        gaps.sort_unstable();
+        gaps.dedup_by(|late, early| {
+            let is_part = late.0 <= early.1;
+            early.1 = early.1.max(late.1 * u64::from(is_part));
+            is_part
+        });
+        gaps
     }
 
     fn get(&self, at: At) -> Option<&Kept> {
@@ -186,7 +209,8 @@ pub struct Times {
     pub throttled: u64,
     /// It was blocked, until no task but a timer, a device or another CPU's idle task woke it.
     pub blocked: u64,
-    /// It was blocked, and it is not known until what woke it.
+    /// It was blocked, and it is not known until what woke it; or slices of that time were not
+    /// read, and one may have been its own.
     pub unknown: u64,
 }
 
@@ -255,6 +279,7 @@ impl Path {
         let last = own.last()?.1;
         let mut walk = Walk {
             slices,
+            gaps: slices.gaps(),
             by_task,
             begin,
             until: slices.end(last)?.max(begin),
@@ -277,6 +302,7 @@ impl Path {
 /// A path that is being followed back.
 struct Walk<'a> {
     slices: &'a Slices,
+    gaps: Vec<(u64, u64)>,
     by_task: BTreeMap<i32, BTreeSet<(u64, At)>>,
     begin: u64,
     /// What comes later is in the path already.
@@ -335,10 +361,12 @@ impl Walk<'_> {
             .map(|(_, at)| *at)
             .filter(|_| slice.start != Start::Forked)?;
         let end = self.slices.end(before)?;
+        let gap = self.gaps.partition_point(|gap| gap.1 <= end);
+        let is_sleep = self.gaps.get(gap).is_none_or(|gap| gap.0 >= self.until);
         let ns = self.back_to(end);
         match slice.link.context() {
             Context::Interrupt | Context::InterruptSoftirq | Context::Idle
-                if slice.start == Start::Woken =>
+                if is_sleep && slice.start == Start::Woken =>
             {
                 times.blocked = ns;
             }

@@ -168,6 +168,38 @@ fn overwritten() {
     assert_eq!(path.tasks["cmd"].unknown, 0);
 }
 
+/// A task may have run in slices that were overwritten, rather than have slept all the while.
+#[test]
+fn lost_slices() {
+    for (lost, blocked, unknown) in [(0, 80, 0), (1, 0, 90)] {
+        let machine = Machine::new(2, 16);
+        let mut slices = Slices::default();
+        let times = |time: u64| [time, time];
+        let none = Link::UNKNOWN;
+        machine.enter(1, "first", Start::Unknown, times(1), none);
+        machine.enter(
+            0,
+            "cmd",
+            Start::Forked,
+            times(100),
+            none.within(Context::Fork),
+        );
+        machine.0[0].enter_idle(110);
+        slices.add(&machine.file()).unwrap();
+        machine.enter(1, "cmd", Start::Woken, times(150), interrupt(1));
+        for time in 160..175 + lost {
+            machine.enter(1, "other2", Start::Woken, times(time), none);
+        }
+        machine.enter(0, "cmd", Start::Woken, times(200), interrupt(0));
+        machine.0[0].enter_idle(220);
+        slices.add(&machine.file()).unwrap();
+        assert_eq!(slices.missed(), lost);
+        let path = Path::of(&slices, 3).unwrap();
+        let cmd = &path.tasks["cmd"];
+        assert_eq!((cmd.blocked, cmd.unknown), (blocked, unknown), "{lost}");
+    }
+}
+
 /// Slices of another count are not those that follow.
 #[test]
 fn counted_anew() {

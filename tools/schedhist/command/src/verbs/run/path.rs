@@ -96,8 +96,8 @@ impl PathReader {
         let slices = self.slices;
         if slices.missed() != 0 {
             note(format!(
-                "{} slices were overwritten before they were read: a greater 'chain' keeps more \
-                 (schedhist ctl chain 65536)",
+                "{} slices were not seen: overwritten before they were read (a greater 'chain' \
+                 keeps more: schedhist ctl chain 16384), or forgotten at a write to a setting",
                 slices.missed()
             ));
         }
