@@ -218,6 +218,7 @@ fn folder(name: &str) -> Folder {
         .current_dir(&*folder)
         .status();
     assert!(copied.unwrap().success());
+    fs::write(folder.join("machine/metrics"), "idle oncpu\n").unwrap();
     for (name, text) in SETTINGS {
         fs::write(settings.join(name), text).unwrap();
     }

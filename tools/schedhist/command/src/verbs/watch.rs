@@ -132,6 +132,13 @@ fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words
     }
 }
 
+/// Returns whether samples of a metric are waits or sleeps, which have chains.
+pub fn has_chains(metric: &str) -> bool {
+    !"oncpu idle resched resched_lazy none"
+        .split(' ')
+        .any(|name| name == metric)
+}
+
 /// Makes the module keep slices for chains, unless it does, for as long as the result exists.
 pub fn keep_slices<'a>(source: &'a Source, slices: &str) -> Result<Setting<'a>> {
     Setting::new(source, "chain", |now| {
@@ -141,7 +148,7 @@ pub fn keep_slices<'a>(source: &'a Source, slices: &str) -> Result<Setting<'a>> 
 
 pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
     let (metric, ns) = (args.metric.as_str(), args.threshold.as_nanos() as u64);
-    if args.chain && matches!(metric, "oncpu" | "idle") {
+    if args.chain && !has_chains(metric) {
         return Err(Error::usage(format!(
             "{metric}: only waits and sleeps have a chain"
         )));

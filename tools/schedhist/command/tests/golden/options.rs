@@ -129,7 +129,7 @@ run | --dir machine | --cpu 0 -- true | notes only CPU 0
 run | --dir machine -j | --cpu 0 -- true | notes "of the machine, only CPU 0"
 run | --dir machine -x , | --cpu 0 -- true | notes of the machine, only CPU 0
 run | --dir machine -j | --no-aggr -- true | notes "scope":"cpu1"
-run | --dir machine | --chain -- true | notes machine/chain
+run | --dir machine | --chain -- true | notes --chain: no metric of waits or sleeps is on
 run | --dir machine -j | --chain -- true | refused cannot be used with
 run | --dir machine | --pid 1 | notes copies of the module's files
 run | --dir machine | --pid 4194305 | notes no such process
@@ -232,7 +232,7 @@ watch | --dir settings -T 5 -q | --stacks | refused cannot be used with
 watch | --dir settings -T 5 -q | --chain | refused cannot be used with
 watch | --dir settings -T 5 | --chain | notes settings/chain
 watch | oncpu --dir settings -T 5 | --chain | refused oncpu: only waits and sleeps have a chain
-watch | idle --dir settings -T 5 | --chain | refused idle: only waits and sleeps have a chain
+watch | resched_lazy --dir settings -T 5 | --chain | refused resched_lazy: only waits and sleeps have a chain
 watch | --dir settings -T 5 | --on-threshold dance | refused 'dance' for '--on-threshold <ACTION>'
 watch | --dir settings -T 5 | --json | differs
 watch | --dir settings -T 5 -d 0.3 | --summary | says ## 1 outlier of runq above 5.00us:
