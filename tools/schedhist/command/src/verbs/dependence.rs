@@ -30,7 +30,7 @@ pub struct Dependence {
 
 impl Dependence {
     /// Adds the chain of an outlier; `who` names a task by its group and its own name.
-    fn add(&mut self, chain: &Chain, who: &dyn Fn(u32, &str) -> String) {
+    pub fn add(&mut self, chain: &Chain, who: &dyn Fn(u32, &str) -> String) {
         self.chains += 1;
         for (number, hop) in chain.hops.iter().enumerate() {
             let name = match number {

@@ -30,12 +30,12 @@ use crate::{
         stacks::{Stacks, TRACEFS},
         threshold, Next, Stream,
     },
-    output::{note, print, wrap},
+    output::{note, print, wrap, wrap_after},
     setting::{owner, Setting},
     source::Source,
     sys,
     table::Cell,
-    verbs::summary::Summary,
+    verbs::{dependence::Dependence, summary::Summary},
 };
 
 /// The metrics whose slices and waits can be seen while they last.
@@ -548,7 +548,10 @@ fn chain_text(chain: &Chain, whole: u64, names: &Names) -> String {
         );
         wrap(&mut out, line.trim_end_matches(": "));
     }
-    debug_assert_eq!(ns.iter().sum::<u64>(), whole);
+    let mut sum = Dependence::default();
+    sum.add(chain, &|_, _| String::new());
+    debug_assert_eq!(sum.sum_ns, whole);
+    wrap_after(&mut out, "  ", 4, &sum.law());
     out
 }
 
@@ -761,7 +764,9 @@ mod tests {
              0.9%   1.00ms  first:280: waited 1.00ms\n   \
              66.6%   72.0ms  a third:279: ran 71.0ms, waited 1.00ms\n   \
              31.5%   34.0ms  second:278 (b) (created it): ran 4.00ms, preempted 30.0ms\n    \
-             1.0%   1.12ms  second:278: blocked until an interrupt woke it\n"
+             1.0%   1.12ms  second:278: blocked until an interrupt woke it\n  \
+             in ns: ran 75000000 + waited 2000000 + preempted 30000000 + blocked 1124056 =\n    \
+             108124056\n"
         ));
         let with = json(&found[0], &names, None, None, true);
         assert!(
