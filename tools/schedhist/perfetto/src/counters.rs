@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::{Lanes, Note, Slice, Trace, Track, Unit};
-use schedhist_core::{distribution::Quantile, text::Outlier, window::Window};
+use schedhist_core::{
+    distribution::Quantile, engine::idle::WaitPart, text::Outlier, window::Window,
+};
 
 /// The metrics of which the machine has quantiles.
 const METRICS: [&str; 3] = ["runq", "oncpu", "offcpu"];
@@ -23,6 +25,8 @@ pub struct Counters {
     trace: Trace,
     machine: BTreeMap<String, [Track; 3]>,
     switches: Option<Track>,
+    /// Of a second: how long tasks waited long, and for how much of that CPUs were idle elsewhere.
+    long_waits: Option<[Track; 2]>,
     cpus: BTreeMap<u32, CpuTracks>,
     lanes: Lanes,
     /// The tracks of the tasks in chains, by PID.
@@ -71,6 +75,16 @@ impl Counters {
             .get_or_insert_with(|| trace.counter(None, "switches a second", Unit::Count));
         let all = window.counter("switches").unwrap_or_default();
         trace.count(*switches, begin, rate(all));
+        if let Some(all) = window.long_waits.filter(|all| all.limit != 0) {
+            let tracks = *self.long_waits.get_or_insert_with(|| {
+                ["long waits a second", "of these, idle elsewhere"]
+                    .map(|name| trace.counter(None, name, Unit::Nanoseconds))
+            });
+            let part = |part| all.sums.part(part);
+            let idle = part(WaitPart::LlcIdle).saturating_add(part(WaitPart::RemoteIdle));
+            trace.count(tracks[0], begin, rate(part(WaitPart::Waited)));
+            trace.count(tracks[1], begin, rate(idle));
+        }
         let place = window.names.counter("switches");
         for cpu in &window.cpus {
             let number = cpu.number;
@@ -120,6 +134,11 @@ impl Counters {
             let text = format!("{}:{} ran {} ns", culprit.comm, culprit.pid, culprit.ran_ns);
             Note::Text("culprit", text)
         }));
+        let pairs = &outlier.pairs;
+        let idle = ["idle_cpu", "idle_ns"].into_iter();
+        notes.extend(idle.filter_map(|key| Some(Note::Number(key, pairs.number(key)?))));
+        let distance = pairs.get("distance");
+        notes.extend(distance.map(|text| Note::Text("distance", text.to_owned())));
         self.trace.slice(&Slice {
             track,
             begin,
@@ -174,6 +193,7 @@ impl Counters {
         let of_cpu = |cpu: &CpuTracks| [cpu.busy, cpu.switches, cpu.p99, cpu.max];
         let tracks = self.machine.values().flatten().copied();
         let tracks = tracks.chain(self.switches);
+        let tracks = tracks.chain(self.long_waits.into_iter().flatten());
         for track in tracks.chain(self.cpus.values().flat_map(of_cpu)) {
             self.trace.count(track, end, 0);
         }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedhist_core::{engine, raw, text, window::Window};
+use schedhist_core::{engine, engine::idle::WaitSums, raw, text, window::Window};
 use schedhist_perfetto::{counters::Counters, events};
 
 #[path = "../../core/tests/sim/mod.rs"]
@@ -102,6 +102,8 @@ struct Decoded {
     slices: Vec<(u64, u64, u64, String)>,
     /// The slices at which each flow begins and ends.
     flows: BTreeMap<u64, [Option<String>; 2]>,
+    /// The names of notes, and their numbers or texts.
+    notes: BTreeSet<(String, String)>,
     /// Time and value, by track.
     counters: BTreeMap<u64, Vec<(u64, u64)>>,
 }
@@ -136,6 +138,14 @@ fn read(trace: &[u8]) -> Decoded {
         match one(&event, 9).unwrap().number() {
             1 => {
                 let name = text(&event, 23);
+                for (_, note) in event.iter().filter(|(field, _)| *field == 4) {
+                    let note = decode(note.bytes());
+                    let value = match one(&note, 3) {
+                        Some(number) => number.number().to_string(),
+                        None => text(&note, 6),
+                    };
+                    decoded.notes.insert((text(&note, 10), value));
+                }
                 for (field, flow) in &event {
                     if let 47 | 48 = field {
                         let ends = decoded.flows.entry(flow.number()).or_default();
@@ -239,8 +249,16 @@ fn any_text() {
 fn counters_are_those_of_the_intervals() {
     let mut machine = sim::Machine::new(3, 5, 1);
     let mut snapshots = Vec::new();
-    for _ in 0..5 {
+    for number in 0..5 {
         machine.run(100);
+        // In each interval tasks waited for 700 ns, and CPUs were idle for 60 of these.
+        let parts = [700, 0, 50, 10, 0, 640].map(|ns| ns * number);
+        let sums = WaitSums {
+            waits: number,
+            parts,
+            ..WaitSums::default()
+        };
+        machine.long_waits = Some((100, sums));
         snapshots.push(raw::decode(&machine.raw()).unwrap());
     }
     let mut counters = Counters::default();
@@ -250,39 +268,7 @@ fn counters_are_those_of_the_intervals() {
     for number in [0, 1, 3] {
         counters.push(&windows[number]);
     }
-    let outlier =
-        "outlier id 1 metric runq_wakeup cause wakeup cpu 2 duration_ns 500 start_ns 1000 \
-                end_ns 1500 missing_ns 0 culprits 0 pid 7 prio 120 comm a\n";
-    let chain = "chain id 1 metric runq_wakeup cpu 2 duration_ns 500 end start blocked_ns 0 \
-                 missing_ns 0 hops 3\n  \
-                 hop id 1 via - ran_ns 0 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 pid 7 \
-                 comm a\n  \
-                 hop id 1 via task ran_ns 0 waited_ns 0 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 pid 8 \
-                 comm b\n  \
-                 hop id 1 via task ran_ns 300 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 \
-                 pid 9 comm c\n";
-    for chain in [chain, ""] {
-        counters.outlier(&text::outliers(&format!("{outlier}{chain}"))[0]);
-    }
     let decoded = read(&counters.finish());
-    let on = |number: usize| {
-        let (track, begin, length, name) = &decoded.slices[number];
-        (&*decoded.tracks[track].0, *begin, *length, &**name)
-    };
-    let outlier = ("outliers", 1000, 500, "runq_wakeup of a:7");
-    let mut slices: Vec<_> = (0..decoded.slices.len()).map(on).collect();
-    slices.sort_unstable();
-    let hops = [
-        ("chains: a:7", 1400, 100, "a:7"),
-        ("chains: c:9", 1000, 400, "c:9"),
-    ];
-    assert_eq!(slices, [hops[0], hops[1], outlier, outlier]);
-    let flows: Vec<_> = decoded.flows.into_values().collect();
-    assert_eq!(flows, [["c:9", "a:7"].map(|name| Some(name.to_owned()))]);
-    // The second one overlaps the first, and is on another track.
-    let outliers = { decoded.slices.iter() }.filter(|(.., name)| name.starts_with("runq"));
-    let tracks: BTreeSet<_> = outliers.map(|(track, ..)| *track).collect();
-    assert_eq!(tracks.len(), 2);
     let track = |name: &str, parent: Option<&str>| {
         let found = decoded.tracks.iter().find(|(_, (track, _, above))| {
             let above = above.map(|above| decoded.tracks[&above].0.as_str());
@@ -313,6 +299,58 @@ fn counters_are_those_of_the_intervals() {
     let rates = &decoded.counters[&track("switches a second", Some("CPU 1"))];
     let span = windows[0].span.unwrap();
     assert_eq!(rates[0].1, 100 * 1_000_000_000 / span);
+    for (name, ns) in [
+        ("long waits a second", 700),
+        ("of these, idle elsewhere", 60),
+    ] {
+        let rates = &decoded.counters[&track(name, None)];
+        assert_eq!(rates[0].1, ns * 1_000_000_000 / span, "{name}");
+    }
+}
+
+/// Outliers are slices with notes; those that overlap have tracks of their own. A chain has a track
+/// for each task, with flows.
+#[test]
+fn outliers_and_chains() {
+    let mut counters = Counters::default();
+    let outlier =
+        "outlier id 1 metric runq_wakeup cause wakeup cpu 2 duration_ns 500 start_ns 1000 \
+                end_ns 1500 missing_ns 0 culprits 0 idle_cpu 1 idle_ns 60 distance llc pid 7 prio 120 \
+                comm a\n";
+    let chain = "chain id 1 metric runq_wakeup cpu 2 duration_ns 500 end start blocked_ns 0 \
+                 missing_ns 0 hops 3\n  \
+                 hop id 1 via - ran_ns 0 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 pid 7 \
+                 comm a\n  \
+                 hop id 1 via task ran_ns 0 waited_ns 0 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 pid 8 \
+                 comm b\n  \
+                 hop id 1 via task ran_ns 300 waited_ns 100 preempted_ns 0 throttled_ns 0 slices 1 cpu 1 group 0 \
+                 pid 9 comm c\n";
+    for chain in [chain, ""] {
+        counters.outlier(&text::outliers(&format!("{outlier}{chain}"))[0]);
+    }
+    let decoded = read(&counters.finish());
+    let on = |number: usize| {
+        let (track, begin, length, name) = &decoded.slices[number];
+        (&*decoded.tracks[track].0, *begin, *length, &**name)
+    };
+    let outlier = ("outliers", 1000, 500, "runq_wakeup of a:7");
+    let mut slices: Vec<_> = (0..decoded.slices.len()).map(on).collect();
+    slices.sort_unstable();
+    let hops = [
+        ("chains: a:7", 1400, 100, "a:7"),
+        ("chains: c:9", 1000, 400, "c:9"),
+    ];
+    assert_eq!(slices, [hops[0], hops[1], outlier, outlier]);
+    let flows: Vec<_> = decoded.flows.into_values().collect();
+    assert_eq!(flows, [["c:9", "a:7"].map(|name| Some(name.to_owned()))]);
+    // The second one overlaps the first, and is on another track.
+    let outliers = { decoded.slices.iter() }.filter(|(.., name)| name.starts_with("runq"));
+    let tracks: BTreeSet<_> = outliers.map(|(track, ..)| *track).collect();
+    assert_eq!(tracks.len(), 2);
+    for (name, value) in [("idle_cpu", "1"), ("idle_ns", "60"), ("distance", "llc")] {
+        let note = (name.to_owned(), value.to_owned());
+        assert!(decoded.notes.contains(&note), "{note:?}");
+    }
 }
 
 /// A name may look like the fields after it, or like an event. Each task and each CPU has its own
