@@ -299,6 +299,7 @@ fn groups_are_more_records() {
     snapshot.offline = Some([4_094].into());
     snapshot.long_waits = Some(decoder::LongWaits {
         limit: 1_000,
+        is_one_limit: false,
         sums: sums((1 << 60) + 7),
     });
     assert_eq!(snapshot.online().as_deref(), Some("0-1"));

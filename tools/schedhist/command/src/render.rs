@@ -103,8 +103,11 @@ fn long_waits(all: Option<&LongWaits>, unit: Unit) -> Vec<String> {
     let Some((all, served)) = all.and_then(|all| Some((all, served(&all.sums, unit)?))) else {
         return Vec::new();
     };
-    let limit = unit.text(Some(all.limit));
-    let waits = format!("{} waits of {limit} or more took {served}", all.sums.waits);
+    let which = match all.is_one_limit {
+        true => format!("waits of {} or more", unit.text(Some(all.limit))),
+        false => "long waits".to_owned(),
+    };
+    let waits = format!("{} {which} took {served}", all.sums.waits);
     let causes = window::causes(&all.sums).map(|causes| format!("their causes: {causes}"));
     [waits].into_iter().chain(causes).collect()
 }

@@ -10,6 +10,8 @@ use crate::engine::idle::WaitSums;
 pub struct LongWaits {
     /// Waits of this many nanoseconds or more are long; 0 if none are, any more.
     pub limit: u64,
+    /// Whether it was that at the begin, too. An earlier one's waits are counted as well.
+    pub is_one_limit: bool,
     pub sums: WaitSums,
 }
 
@@ -27,6 +29,7 @@ impl LongWaits {
     #[must_use]
     pub fn since(mut self, before: Option<&Self>) -> Self {
         if let Some(before) = before {
+            self.is_one_limit = self.limit == before.limit;
             self.sums.subtract(&before.sums);
         }
         self
