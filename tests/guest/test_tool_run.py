@@ -454,16 +454,21 @@ def test_tool_watch():
 
 
 def test_tool_watch_chain():
-    """Below an outlier comes who woke whom, with shares that add up; what is kept for that is as before."""
+    """Below an outlier comes who woke whom, behind whom these waited, and shares that add up; what is kept for that
+    is as before.
+    """
     begin()
     # Of all tasks of the guest together.
     write("outlier_rate", "none")
     job = Job("watch", "offcpu", "-T", "80ms", "--chain", "--on-threshold", "continue", "-d", "6")
     wait_until("the threshold", lambda: is_watched("offcpu"))
     eq("chain", value("chain"), "1024")
+    os.sched_setaffinity(0, {0})
+    start("sh", "-c", "while :; do :; done")
     wake_in_turn()
     said = job.ends(3).out
     eq("chain", value("chain"), "0")
+    matches("behind whom", r"(second|third):\d+: ran [^:]*, behind sh \S+s", re.sub(r"\n {9,}", " ", said))
     found = re.findall(r"^## CPU \d+: offcpu of first:\d+: .*\n((?:  .*\n)+)", said, re.M)
     chains = [outlier.partition("  backwards, who woke whom:\n")[2].splitlines() for outlier in found]
     tasks = [[name for line in chain for name in re.findall(r"(first|second|third):\d+: ", line)] for chain in chains]

@@ -7,6 +7,8 @@ use std::{
     io::{self, Write},
 };
 
+use schedhist_core::units::Unit;
+
 use crate::error::{Error, Kind, Result};
 
 /// Writes to standard output, at once.
@@ -91,4 +93,12 @@ pub fn wrap_after(out: &mut String, begin: &str, indent: usize, text: &str) {
         column += width;
     }
     out.push('\n');
+}
+
+/// Appends a line of a share, in thousandths, and its time. What does not fit goes on below the
+/// text.
+pub fn share_line(out: &mut String, share: u32, ns: u64, text: &str) {
+    let time = Unit::Fitting.text(Some(ns));
+    let begin = format!("  {:>3}.{}% {time:>8}  ", share / 10, share % 10);
+    wrap_after(out, &begin, begin.len() + 2, text);
 }

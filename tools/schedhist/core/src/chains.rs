@@ -2,7 +2,10 @@
 
 //! Chains: who could have ended an outlier earlier. Parses the file `chains`.
 
-use crate::text::{Outlier, Pairs};
+use crate::{
+    path::Occupant,
+    text::{Outlier, Pairs},
+};
 
 /// A task in a chain; times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +25,9 @@ pub struct Hop {
     pub waited_ns: u64,
     pub preempted_ns: u64,
     pub throttled_ns: u64,
+    /// What had the CPU for most of the time for which it waited or was preempted, and for how
+    /// long, if [`Slices::explain`](crate::path::Slices::explain) has found it.
+    pub behind: Option<(Occupant, u64)>,
 }
 
 impl Hop {
@@ -38,6 +44,7 @@ impl Hop {
             waited_ns: pairs.number("waited_ns")?,
             preempted_ns: pairs.number("preempted_ns")?,
             throttled_ns: pairs.number("throttled_ns")?,
+            behind: None,
         })
     }
 

@@ -20,6 +20,7 @@ use crate::{
         group::Group,
     },
     raw::{decode_error, DecodeError, Reader, Records},
+    text::Outlier,
 };
 
 /// All slices that were read, by CPU.
@@ -112,6 +113,33 @@ impl Slices {
         }
     }
 
+    /// Gives the hops of an outlier's chain what had the CPU for most of the time for which each
+    /// waited or was preempted.
+    pub fn explain(&self, outlier: &mut Outlier) {
+        let end: Option<u64> = outlier.pairs.number("end_ns");
+        let (Some(mut end), Some(chain)) = (end, &mut outlier.chain) else {
+            return;
+        };
+        for hop in &mut chain.hops {
+            let begin = end.saturating_sub(hop.sum_ns());
+            let mut behind = BTreeMap::new();
+            for (cpu, slices) in &self.cpus {
+                let own = { slices.iter() }.filter(|(_, Kept { slice, .. })| {
+                    let is_here = begin < slice.since && slice.since <= end;
+                    is_here && slice.pid == hop.pid && slice.start != Start::Throttled
+                });
+                for (number, Kept { slice, .. }) in own {
+                    let from = slice.waiting.max(begin);
+                    for (occupant, ns) in self.occupants((*cpu, *number), from, slice.since) {
+                        *behind.entry(occupant).or_default() += ns;
+                    }
+                }
+            }
+            hop.behind = behind.into_iter().max_by_key(|(_, ns)| *ns);
+            end = begin;
+        }
+    }
+
     /// Returns what had a CPU from one time to another, before the slice `at`.
     fn occupants(&self, at: At, from: u64, to: u64) -> Vec<(Occupant, u64)> {
         let (mut found, mut left) = (Vec::new(), to.saturating_sub(from));
@@ -150,6 +178,16 @@ pub enum Occupant {
     Idle,
     /// What was overwritten before it was read.
     Unknown,
+}
+
+impl Occupant {
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Task(name) => name,
+            Self::Idle => "(idle)",
+            Self::Unknown => "(unknown)",
+        }
+    }
 }
 
 /// The CPU and the number of a slice.

@@ -9,6 +9,7 @@ use schedhist_core::{
         group::Group,
     },
     path::{Occupant, Path, Slices, Times},
+    text,
 };
 
 struct Bytes(Vec<u8>);
@@ -123,6 +124,25 @@ fn known() {
         (Occupant::Unknown, 10),
     ];
     assert_eq!(behind, expected);
+    // The first hop is `cmd`, preempted by `hog99`; before it, `cmd` again.
+    let text =
+        "outlier id 1 metric offcpu cpu 1 duration_ns 190 end_ns 300 missing_ns 0 culprits 0 \
+        pid 3 prio 120 comm cmd\n";
+    let chain =
+        "chain id 1 metric offcpu cpu 1 duration_ns 190 end start blocked_ns 70 missing_ns 0 \
+        hops 2\n";
+    let hops = [("0", "50", "0"), ("30", "0", "20")].map(|(ran, preempted, waited)| {
+        format!(
+            "  hop id 1 via - ran_ns {ran} waited_ns {waited} preempted_ns {preempted} \
+             throttled_ns 0 slices 1 cpu 1 group 0 pid 3 comm cmd\n"
+        )
+    });
+    let mut outlier = text::outliers(&format!("{text}{chain}{}", hops.concat())).remove(0);
+    slices.explain(&mut outlier);
+    let behind: Vec<_> = { outlier.chain.unwrap().hops.into_iter() }
+        .map(|hop| hop.behind.unwrap())
+        .collect();
+    assert_eq!(behind, [(task("hog99"), 50), (task("other2"), 20)]);
     assert!(Path::of(&slices, 4).is_none() && Path::of(&slices, 77).is_none());
 }
 

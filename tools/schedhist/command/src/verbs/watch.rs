@@ -14,6 +14,7 @@ use clap::builder::TypedValueParser;
 use schedhist_core::{
     chains::{self, Chain, Hop},
     groups::SureNames,
+    path::Slices,
     raw,
     recording::file::TimedSnapshot,
     stacks::Stack,
@@ -30,7 +31,7 @@ use crate::{
         stacks::{Stacks, TRACEFS},
         threshold, Next, Stream,
     },
-    output::{note, print, wrap, wrap_after},
+    output::{note, print, share_line, wrap, wrap_after},
     setting::{owner, Setting},
     source::Source,
     sys,
@@ -259,6 +260,7 @@ impl Watcher<'_> {
                     if self.args.chain {
                         let text = self.source.text("chains").unwrap_or_default();
                         chains::attach(&mut found, &text);
+                        self.explain(&mut found);
                     }
                     if self.report(&found, missed)? {
                         return Ok(());
@@ -267,6 +269,14 @@ impl Watcher<'_> {
                 Next::Timeout if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
                 Next::Timeout | Next::Over => return Ok(()),
             }
+        }
+    }
+
+    /// Finds out what had the CPUs for which tasks in chains waited, while slices tell.
+    fn explain(&self, found: &mut [Outlier]) {
+        let mut slices = Slices::default();
+        if fs::read(self.source.path("slices")).is_ok_and(|data| slices.add(&data).is_ok()) {
+            found.iter_mut().for_each(|it| slices.explain(it));
         }
     }
 
@@ -491,8 +501,7 @@ pub fn text(outlier: &Outlier, names: &Names) -> String {
     let parts = parts(outlier, names);
     let ns: Vec<_> = parts.iter().map(|(_, ns)| *ns).collect();
     for ((name, ns), share) in parts.iter().zip(shares(&ns)) {
-        let time = Unit::Fitting.text(Some(*ns));
-        let _ = writeln!(out, "  {:>3}.{}% {time:>8}  {name}", share / 10, share % 10);
+        share_line(&mut out, share, *ns, name);
     }
     out += &idle_text(outlier).unwrap_or_default();
     let chain = outlier.chain.as_ref();
@@ -528,7 +537,11 @@ fn chain_text(chain: &Chain, whole: u64, names: &Names) -> String {
         };
         let group = name_of(hop.group, names).filter(|_| number != 0);
         let group = group.map_or_else(String::new, |group| format!(" ({group})"));
-        let what = format!("{}{group}{via}: {}", hop.task(), hop.did(time));
+        let mut what = format!("{}{group}{via}: {}", hop.task(), hop.did(time));
+        // What is less than a per cent of the whole explains nothing.
+        if let Some((occupant, ns)) = hop.behind.as_ref().filter(|(_, ns)| *ns > whole / 100) {
+            let _ = write!(what, ", behind {} {}", occupant.name(), time(*ns));
+        }
         (hop.sum_ns(), what)
     });
     let blocked = chain.blocked().map(|(what, ns)| {
@@ -540,13 +553,7 @@ fn chain_text(chain: &Chain, whole: u64, names: &Names) -> String {
     let ns: Vec<_> = parts.iter().map(|(ns, _)| *ns).collect();
     let mut out = "  backwards, who woke whom:\n".to_owned();
     for ((ns, what), share) in parts.iter().zip(shares(&ns)) {
-        let line = format!(
-            "  {:>3}.{}% {:>8}  {what}",
-            share / 10,
-            share % 10,
-            time(*ns)
-        );
-        wrap(&mut out, line.trim_end_matches(": "));
+        share_line(&mut out, share, *ns, what.trim_end_matches(": "));
     }
     let mut sum = Dependence::default();
     sum.add(chain, &|_, _| String::new());
@@ -572,6 +579,10 @@ fn chain_json(chain: &Chain, names: &Names) -> Cell {
         ];
         let parts = hop.parts().into_iter();
         fields.extend(parts.map(|(what, ns)| (format!("{what}_ns").into(), Cell::Time(ns))));
+        if let Some((occupant, ns)) = &hop.behind {
+            fields.push(("behind".into(), Cell::from(occupant.name())));
+            fields.push(("behind_ns".into(), Cell::Time(*ns)));
+        }
         Cell::Object(fields)
     });
     Cell::Object(vec![
@@ -667,7 +678,7 @@ pub fn json(
 
 #[cfg(test)]
 mod tests {
-    use schedhist_core::text::OutlierParser;
+    use schedhist_core::{path::Occupant, text::OutlierParser};
 
     use super::*;
 
@@ -759,11 +770,16 @@ mod tests {
         let without = json(&found[0], &names, None, None, true);
         assert!(without.ends_with(",\"chain\":null}\n"));
         chains::attach(&mut found, file);
+        // What is short is not shown.
+        let hops = &mut found[0].chain.as_mut().unwrap().hops;
+        hops[1].behind = Some((Occupant::Idle, 1_000_000));
+        hops[2].behind = Some((Occupant::Task("hog".to_owned()), 29_000_000));
         assert!(text(&found[0], &names).ends_with(
             "  backwards, who woke whom:\n    \
              0.9%   1.00ms  first:280: waited 1.00ms\n   \
              66.6%   72.0ms  a third:279: ran 71.0ms, waited 1.00ms\n   \
-             31.5%   34.0ms  second:278 (b) (created it): ran 4.00ms, preempted 30.0ms\n    \
+             31.5%   34.0ms  second:278 (b) (created it): ran 4.00ms, preempted 30.0ms,\n\
+             \x20                    behind hog 29.0ms\n    \
              1.0%   1.12ms  second:278: blocked until an interrupt woke it\n  \
              in ns: ran 75000000 + waited 2000000 + preempted 30000000 + blocked 1124056 =\n    \
              108124056\n"
@@ -775,10 +791,11 @@ mod tests {
                  \"hops\":[{\"pid\":280,\"comm\":\"first\",\"cpu\":1,\"group\":0,\"via\":\"-\",\"slices\":1,\
                  \"ran_ns\":0,\"waited_ns\":1000000,\"preempted_ns\":0,\"throttled_ns\":0},\
                  {\"pid\":279,\"comm\":\"a third\",\"cpu\":1,\"group\":0,\"via\":\"task\",\"slices\":1,\
-                 \"ran_ns\":71000000,\"waited_ns\":1000000,\"preempted_ns\":0,\"throttled_ns\":0},\
+                 \"ran_ns\":71000000,\"waited_ns\":1000000,\"preempted_ns\":0,\"throttled_ns\":0,\
+                 \"behind\":\"(idle)\",\"behind_ns\":1000000},\
                  {\"pid\":278,\"comm\":\"second\",\"cpu\":1,\"group\":2,\"group_name\":\"b\",\"via\":\"fork\",\"slices\":2,\
                  \"ran_ns\":4000000,\"waited_ns\":0,\"preempted_ns\":30000000,\
-                 \"throttled_ns\":0}]}}\n"
+                 \"throttled_ns\":0,\"behind\":\"hog\",\"behind_ns\":29000000}]}}\n"
             ),
             "{with}"
         );

@@ -11,14 +11,14 @@ use std::{
 };
 
 use schedhist_core::{
-    path::{Occupant, Path, Slices, Times},
+    path::{Path, Slices, Times},
     text::shares,
     units::Unit,
 };
 
 use crate::{
     error::{At, Error, Result},
-    output::{note, wrap_after},
+    output::{note, share_line, wrap_after},
     setting::Setting,
     source::Source,
     verbs::watch,
@@ -145,14 +145,7 @@ fn text(path: &Path, title: &str) -> String {
     let mut behind: Vec<_> = path.behind.iter().filter(|(_, ns)| **ns != 0).collect();
     behind.sort_by_cached_key(|(_, ns)| std::cmp::Reverse(**ns));
     let behind: Vec<_> = { behind.iter().take(SHOWN) }
-        .map(|(occupant, ns)| {
-            let name = match occupant {
-                Occupant::Task(name) => name,
-                Occupant::Idle => "(idle)",
-                Occupant::Unknown => "(unknown)",
-            };
-            format!("{name} {}", time(**ns))
-        })
+        .map(|(occupant, ns)| format!("{} {}", occupant.name(), time(**ns)))
         .collect();
     if !behind.is_empty() {
         let behind = format!("who had the CPU meanwhile: {}", behind.join(", "));
@@ -179,11 +172,9 @@ fn paragraph(out: &mut String, text: &str) {
 }
 
 fn line(out: &mut String, share: u32, ns: u64, name: &str, parts: &str) {
-    let time = Unit::Fitting.text(Some(ns));
     let text = match parts {
         "" => name.to_owned(),
         parts => format!("{name}: {parts}"),
     };
-    let begin = format!("  {:>3}.{}% {time:>8}  ", share / 10, share % 10);
-    wrap_after(out, &begin, begin.len() + 2, &text);
+    share_line(out, share, ns, &text);
 }
