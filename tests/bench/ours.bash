@@ -104,6 +104,12 @@ chain_on() {
 	echo "$1" > "$debugfs/chain"
 }
 
+# chain_with_on SETTING VALUE
+chain_with_on() {
+	chain_on 1024
+	echo "$2" > "$debugfs/$1"
+}
+
 chain_threshold_on() {
 	threshold_on
 	echo 1024 > "$debugfs/chain"
@@ -118,6 +124,9 @@ group_controls() {
 	row "schedhist: default, long waits, and all are" "long_waits_on 1" schedhist_off
 	row "schedhist: default, chains" "chain_on 1024" schedhist_off
 	row "schedhist: default, chains and a threshold for runq" chain_threshold_on threshold_off
+	row "schedhist: default, chains and long waits, and none is long" \
+		"chain_with_on long_wait_ns 1000000000000" schedhist_off
+	row "schedhist: default and wakeup, chains" "chain_with_on metrics default,wakeup" schedhist_off
 }
 
 # grouped_on RULE

@@ -262,3 +262,14 @@ group_stacks() {
 	row "schedhist: hist trigger by stack on offcpu" by_stack_on by_stack_off
 	row "schedhist: perf record -g -e schedhist:offcpu" profile_on profile_off
 }
+
+# --- who woke those that sleep ---
+
+offwaketime_on() { start Tracing python3 ../bcc_tool.py "$(command -v offwaketime-bpfcc)"; }
+offwaketime_off() {
+	ran 1
+	stop
+	grep -q '^ *waker: ' "$out.0" || fail "it has no waker"
+}
+
+group_wakers() { row "offwaketime (BCC)" offwaketime_on offwaketime_off; }
