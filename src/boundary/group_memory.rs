@@ -145,15 +145,16 @@ impl GroupMemory {
         self.enter(Group::OTHER);
     }
 
-    /// Makes `group` the current one, or [`Group::OTHER`] if it has no slot.
+    /// Makes `group` the current one, or [`Group::OTHER`] if it has no slot. Returns its slot.
     #[inline(always)]
-    fn enter(&self, group: Group) {
+    fn enter(&self, group: Group) -> &Slot {
         let number = group.number() as usize;
         let number = if number < self.slots.len() { number } else { 0 };
         // SAFETY: The number is below the length, or 0, and there is at least one.
         let slot = unsafe { self.slots.get_unchecked(number) };
         // INVARIANT: This is one of `slots`.
         self.current.store(ptr::from_ref(slot).cast_mut(), Relaxed);
+        slot
     }
 
     #[inline(always)]
@@ -437,6 +438,8 @@ impl GroupMemories {
 /// here so that it is read and checked once for a switch.
 pub(crate) struct ThisCpuGroups<'a, M> {
     memory: &'a GroupMemory,
+    /// That of the current group.
+    slot: &'a Slot,
     cells: usize,
     memories: &'a M,
 }
@@ -461,6 +464,7 @@ impl<'a, M: AsRef<GroupMemories>> ThisCpuGroups<'a, M> {
         // INVARIANT: All `buckets` point to as many cells as there are in `unread`.
         Some(Self {
             memory,
+            slot: memory.current(),
             cells: len,
             memories,
         })
@@ -474,22 +478,24 @@ impl<M: AsRef<GroupMemories>> CpuGroups for ThisCpuGroups<'_, M> {
     }
 
     #[inline(always)]
-    fn enter(&self, group: Group) {
-        self.memory.enter(group);
+    fn enter(self, group: Group) -> Self {
+        Self {
+            slot: self.memory.enter(group),
+            ..self
+        }
     }
 
     #[inline(always)]
     fn records(&self) -> &GroupRecords {
-        &self.memory.current().records
+        &self.slot.records
     }
 
     #[inline(always)]
     fn current(&self) -> (&GroupRecords, &[Cell]) {
-        let slot = self.memory.current();
-        let cells = slot.buckets.load(Acquire);
+        let cells = self.slot.buckets.load(Acquire);
         // SAFETY: By the type's invariant there are so many, which stay as long as `memory`.
         let cells = unsafe { core::slice::from_raw_parts(cells, self.cells) };
-        (&slot.records, cells)
+        (&self.slot.records, cells)
     }
 
     #[inline(always)]
@@ -504,12 +510,12 @@ impl<M: AsRef<GroupMemories>> CpuGroups for ThisCpuGroups<'_, M> {
 
     #[inline(always)]
     fn want_buckets(&self) {
-        want_buckets(self.memory, self.memories);
+        want_buckets(self.slot, self.memories);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn want_buckets(memory: &GroupMemory, memories: &impl AsRef<GroupMemories>) {
-    memories.as_ref().want(memory.current());
+fn want_buckets(slot: &Slot, memories: &impl AsRef<GroupMemories>) {
+    memories.as_ref().want(slot);
 }

@@ -54,17 +54,18 @@ use crate::{
     records::CpuRecords, //
 };
 
-/// The read-only state that the switch probe needs on one CPU.
+/// The read-only state that the probes of switches, and with chains those of wakeups, need on one
+/// CPU.
 ///
 /// All but the last three fields, which few variants of the probe need, is on one cache line.
 #[repr(C, align(64))]
 pub(crate) struct CpuRecorder {
     records: CpuRef<CpuRecords>,
-    tasks: TaskStates,
+    pub(super) tasks: TaskStates,
     groups: Option<(CpuRef<GroupMemory>, Arc<Groups>)>,
     delivery: Arc<Delivery>,
     watch: Option<WaitWatch>,
-    chain: Option<CpuRef<CpuChain>>,
+    pub(super) chain: Option<CpuRef<CpuChain>>,
 }
 
 // To find that of a CPU, a power of two saves an instruction.
@@ -174,11 +175,12 @@ impl CpuRecorder {
         switch: &Switch<'_>,
         observer: impl Observer,
     ) {
-        match (GROUPS, self.groups(S::GROUP_CELLS)) {
-            (false, _) => self.record::<S>(switch, observer),
-            (true, Some(groups)) => self.record::<S>(switch, Grouped::new(observer, groups)),
-            // Does not happen, by the choice of the variant.
-            (true, None) => {}
+        if !GROUPS {
+            return self.record::<S>(switch, observer);
+        }
+        // Is there, by the choice of the variant.
+        if let Some(groups) = self.groups(S::GROUP_CELLS) {
+            self.record::<S>(switch, Grouped::new(observer, groups));
         }
     }
 

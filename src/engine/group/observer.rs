@@ -29,19 +29,13 @@ use crate::engine::{
     Side, //
 };
 
-/// The tasks of a CPU, for groups. By default none is known: 0 is [`TaskGroup::UNKNOWN`].
+/// The group of the task that has a CPU. By default it is not known: 0 is [`TaskGroup::UNKNOWN`].
 #[derive(Debug, Default)]
-pub struct Occupant {
-    /// The group of the task that has the CPU.
-    now: Cell,
-    /// The group of the task that had it before.
-    before: Cell,
-}
+pub struct Occupant(Cell);
 
 impl Occupant {
     /// Forgets which task has the CPU. Must not run at the same time as a switch on it.
     pub fn forget(&self) {
-        self.enter(TaskGroup::UNKNOWN);
         self.enter(TaskGroup::UNKNOWN);
     }
 
@@ -49,18 +43,13 @@ impl Occupant {
     /// there can be none.
     #[inline(always)]
     pub fn enter(&self, task_group: TaskGroup) {
-        self.before.set(self.now.get());
-        self.now.set(task_group.bits());
+        self.0.set(task_group.bits());
     }
 
     /// Returns the group of the task that has the CPU: within a switch that of the task that
     /// leaves, until [`Occupant::enter`].
     pub fn now(&self) -> TaskGroup {
-        TaskGroup::from_bits(self.now.get())
-    }
-
-    fn before(&self) -> TaskGroup {
-        TaskGroup::from_bits(self.before.get())
+        TaskGroup::from_bits(self.0.get())
     }
 }
 
@@ -81,8 +70,9 @@ pub trait CpuGroups: Copy {
     /// Returns the occupant of the CPU.
     fn occupant(&self) -> &Occupant;
 
-    /// Makes `group` the current one, or [`Group::OTHER`] if there are no records of it.
-    fn enter(&self, group: Group);
+    /// Makes `group` the current one, or [`Group::OTHER`] if there are no records of it. Returns
+    /// these groups from then on.
+    fn enter(self, group: Group) -> Self;
 
     /// Returns the records of the current group.
     fn records(&self) -> &GroupRecords;
@@ -111,13 +101,20 @@ pub trait CpuGroups: Copy {
 pub struct Grouped<O, G> {
     inner: O,
     groups: G,
+    /// The group of the task that leaves the CPU, once the other one has entered.
+    before: TaskGroup,
 }
 
 impl<O: Observer, G: CpuGroups> Grouped<O, G> {
     /// Creates an observer.
     #[inline(always)]
     pub fn new(inner: O, groups: G) -> Self {
-        Self { inner, groups }
+        let before = TaskGroup::UNKNOWN;
+        Self {
+            inner,
+            groups,
+            before,
+        }
     }
 
     /// Counts a sample in `buckets`; the index of its bucket in `scheme` is `index`.
@@ -125,12 +122,10 @@ impl<O: Observer, G: CpuGroups> Grouped<O, G> {
     fn count(buckets: &[Cell], metric: GroupMetric, scheme: Scheme, index: usize) {
         let coarse = group_scheme(scheme);
         let first = (metric as usize).wrapping_mul(coarse.buckets());
+        // The compiler drops the bounds checks if it knows the scheme, and how many cells there are.
+        let buckets = buckets.get(first..first.wrapping_add(coarse.buckets()));
         let index = scheme.index_in(coarse, index);
-        let cells = GroupMetric::COUNT.wrapping_mul(coarse.buckets());
-        // All indices lie within these cells, so the compiler drops the next bounds check if it
-        // knows the scheme.
-        let buckets = buckets.get(..cells);
-        if let Some(bucket) = buckets.and_then(|buckets| buckets.get(first.wrapping_add(index))) {
+        if let Some(bucket) = buckets.and_then(|buckets| buckets.get(index)) {
             bucket.add(1);
         }
     }
@@ -165,9 +160,15 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     }
 
     #[inline(always)]
-    fn enter(self, task_group: TaskGroup) {
-        self.groups.occupant().enter(task_group);
-        self.groups.enter(task_group.group());
+    fn enter(self, task_group: TaskGroup) -> Self {
+        let occupant = self.groups.occupant();
+        let before = occupant.now();
+        occupant.enter(task_group);
+        Self {
+            groups: self.groups.enter(task_group.group()),
+            before,
+            ..self
+        }
     }
 
     #[inline(always)]
@@ -268,9 +269,8 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
             }
         }
         if sample.metric.is_wait() {
-            let occupant = self.groups.occupant();
-            let (group, culprit) = (occupant.now().group(), occupant.before());
-            self.groups.records().wait_ended(group, culprit, value);
+            let group = self.groups.occupant().now().group();
+            self.groups.records().wait_ended(group, self.before, value);
         }
         self.inner.sample(sample);
     }

@@ -200,8 +200,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let task = switch.next();
         let pid = task.pid();
         if pid == 0 {
-            observer.enter(TaskGroup::IDLE);
-            observer.idle_begins(now);
+            observer.enter(TaskGroup::IDLE).idle_begins(now);
             // After the slice that has ended: see `Cpu::current_slice()`.
             fence(Release);
             return self.count(Counter::ToIdle);
@@ -211,9 +210,10 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             return;
         }
         let state = switch.state(pid);
-        if O::GROUPS {
-            observer.enter(state.task_group(task.id()));
-        }
+        let observer = match O::GROUPS {
+            true => observer.enter(state.task_group(task.id())),
+            false => observer,
+        };
         if !needs_tasks {
             return;
         }
@@ -252,7 +252,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             };
             return self.record_sample::<S>(&wait, now, observer);
         }
-        self.end_absence::<S, O>(now, away, task, (&left, state), observer);
+        self.end_absence::<S, O>(now, away, task, (left, state), observer);
     }
 
     /// Records that the task that gets the CPU last ran on another one.
@@ -270,41 +270,28 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         now: u64,
         away: u64,
         task: impl Task,
-        (left, state): (&LastSwitchOut, &TaskState),
+        (left, state): (LastSwitchOut, &TaskState),
         observer: O,
     ) {
-        let wait = || {
-            let (run_delay, last_queued) = (task.run_delay(), task.last_queued());
-            let unusual = || self.compare_stamps::<S>(now, last_queued, left.woken());
-            let wait = left.wait(now, away, run_delay, last_queued, unusual);
-            (wait, run_delay, last_queued)
-        };
-        // Before the first sample, which may be one that the chain is to explain.
-        let early = O::CHAIN.then(wait);
-        match early.map(|(wait, ..)| wait) {
-            Some(Some(wait)) => {
-                let woken = now.wrapping_sub(wait);
-                begins(observer, now, (Start::Woken, woken), || state.take_waker());
-            }
-            Some(None) => begins(observer, now, (Start::Unknown, now), || 0),
-            None => {}
+        let mut known = (None, 0, 0);
+        if O::CHAIN {
+            // Before the first sample, which may be one that the chain is to explain.
+            known = self.wait::<S>(now, away, task, left);
+            let (Some(wait), ..) = known else {
+                begins(observer, now, (Start::Unknown, now), || 0);
+                return self.end_unknown_absence::<S>(now, away, left, observer);
+            };
+            let woken = now.wrapping_sub(wait);
+            begins(observer, now, (Start::Woken, woken), || state.take_waker());
         }
-        let record = |metric, value, cause| self.record::<S>(metric, value, cause, now, observer);
+        self.record_absence::<S>(now, away, left, observer);
+        if !O::CHAIN {
+            known = self.wait::<S>(now, away, task, left);
+        }
+        let (Some(wait), run_delay, last_queued) = known else {
+            return self.wait_unseen();
+        };
         let cause = left.state.cause();
-        record(Metric::Offcpu, away, cause);
-        if self.is_on::<S>(Metric::Wakeup) {
-            match left.woken() {
-                Some(woken) => {
-                    self.compare(now, woken.time);
-                    record(Metric::Wakeup, now.saturating_sub(woken.time), cause);
-                }
-                None => self.count(Counter::WakeUnseen),
-            }
-        }
-        let (Some(wait), run_delay, last_queued) = early.unwrap_or_else(wait) else {
-            self.count(Counter::BlockedOther);
-            return self.count(Counter::WaitUnseen);
-        };
         let sample = Sample {
             moved: observer.wants_moved(wait) && left.has_moved(now, away, run_delay, last_queued),
             ..Sample::new(Metric::RunqWakeup, wait, Cause::Wakeup, now)
@@ -325,10 +312,70 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         }
     }
 
-    /// Records the absence of a task that was throttled.
+    /// Returns how long `task` waited after a sleep, if that is known, and the kernel's stamps.
+    #[inline(always)]
+    fn wait<S: Settings>(
+        &self,
+        now: u64,
+        away: u64,
+        task: impl Task,
+        left: LastSwitchOut,
+    ) -> (Option<u64>, u64, u64) {
+        let (run_delay, last_queued) = (task.run_delay(), task.last_queued());
+        let unusual = |woken| self.compare_stamps::<S>(now, last_queued, woken);
+        let wait = left.wait(now, away, run_delay, last_queued, unusual);
+        (wait, run_delay, last_queued)
+    }
+
+    /// Records how long a task was away from all CPUs, and the time since its wakeup.
+    #[inline(always)]
+    fn record_absence<S: Settings>(
+        &self,
+        now: u64,
+        away: u64,
+        left: LastSwitchOut,
+        observer: impl Observer,
+    ) {
+        let cause = left.state.cause();
+        self.record::<S>(Metric::Offcpu, away, cause, now, observer);
+        if self.is_on::<S>(Metric::Wakeup) {
+            match left.woken() {
+                Some(woken) => {
+                    self.compare(now, woken.time);
+                    let passed = now.saturating_sub(woken.time);
+                    self.record::<S>(Metric::Wakeup, passed, cause, now, observer);
+                }
+                None => self.count(Counter::WakeUnseen),
+            }
+        }
+    }
+
+    /// Records an absence of which it is not known when the wait at its end began.
+    ///
+    /// Inlined: an observer that a function takes would have to be in memory.
+    #[inline(always)]
+    fn end_unknown_absence<S: Settings>(
+        &self,
+        now: u64,
+        away: u64,
+        left: LastSwitchOut,
+        observer: impl Observer,
+    ) {
+        unlikely();
+        self.record_absence::<S>(now, away, left, observer);
+        self.wait_unseen();
+    }
+
     #[cold]
-    #[inline(never)]
+    fn wait_unseen(&self) {
+        self.count(Counter::BlockedOther);
+        self.count(Counter::WaitUnseen);
+    }
+
+    /// Records the absence of a task that was throttled. Inlined as [`Cpu::end_unknown_absence`].
+    #[inline(always)]
     fn end_throttling<S: Settings>(&self, now: u64, away: u64, observer: impl Observer) {
+        unlikely();
         self.count(Counter::Throttled);
         self.record::<S>(Metric::Throttled, away, Cause::Throttled, now, observer);
     }
@@ -352,7 +399,10 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                     last_queued => (Start::Forked, waited(now, task.run_delay(), last_queued)),
                 };
                 let since = now.saturating_sub(waited);
-                begins(observer, now, (start, since), || state.take_waker());
+                begins(observer, now, (start, since), || match state.is_untracked() {
+                    true => 0,
+                    false => state.take_waker(),
+                });
             }
             return self.enter_new::<S>(now, task, observer);
         }

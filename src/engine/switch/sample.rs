@@ -159,9 +159,11 @@ pub trait Observer: Copy {
     fn leave(self, _state: PrevState) {}
 
     /// Receives the group of the task that gets the CPU, or that of the idle task, after the
-    /// samples of the task that leaves and before those of this task.
+    /// samples of the task that leaves. Returns the observer of what follows.
     #[inline(always)]
-    fn enter(self, _task_group: TaskGroup) {}
+    fn enter(self, _task_group: TaskGroup) -> Self {
+        self
+    }
 
     /// Returns the group that [`Observer::enter`] received last.
     #[inline(always)]

@@ -86,6 +86,8 @@ fn tag(id: u64) -> u64 {
     id << (u64::BITS - BITS)
 }
 
+/// The last switch-out of a task. Its methods are inlined: what a function borrows would have to be
+/// in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct LastSwitchOut {
     pub(in crate::engine) out: u64,
@@ -147,16 +149,16 @@ impl LastSwitchOut {
     /// Calls `unusual` if the usual case does not apply, for example after a step of the clock.
     #[inline(always)]
     pub(in crate::engine) fn wait(
-        &self,
+        self,
         now: u64,
         away: u64,
         run_delay: u64,
         last_queued: u64,
-        unusual: impl FnOnce(),
+        unusual: impl FnOnce(Option<Woken>),
     ) -> Option<u64> {
         // The same as `waited()`, unless the clock went backwards.
-        let waited = run_delay.wrapping_add(now.wrapping_sub(last_queued));
-        let wait = waited.wrapping_sub(self.run_delay);
+        let total = run_delay.wrapping_add(now.wrapping_sub(last_queued));
+        let wait = total.wrapping_sub(self.run_delay);
         let is_usual = now >= last_queued
             // Without a stamp, `last_queued` is 0 and `wait` is at least `now`, so not less than
             // `away`.
@@ -165,25 +167,32 @@ impl LastSwitchOut {
         match is_usual {
             true => Some(wait),
             false => {
-                unusual();
-                self.unusual_wait(now, away, run_delay, last_queued)
+                unusual(self.woken());
+                let waited = waited(now, run_delay, last_queued).wrapping_sub(self.run_delay);
+                unusual_wait(now, away, self.woken_in_queue(now, away), last_queued, waited)
             }
         }
     }
+}
 
-    /// Returns the wait as [`LastSwitchOut::wait`] does, for the cases that need further checks.
-    #[cold]
-    fn unusual_wait(&self, now: u64, away: u64, run_delay: u64, last_queued: u64) -> Option<u64> {
-        let wait = match self.woken_in_queue(now, away) {
-            // The kernel's stamp is older than the wakeup, or there is none: see
-            // `record_wakeup()`.
-            Some(woken) => now.saturating_sub(woken),
-            None if last_queued == 0 => return None,
-            None => waited(now, run_delay, last_queued).wrapping_sub(self.run_delay),
-        };
-        // The clocks of two CPUs may differ slightly, but a wait is no longer than the absence.
-        Some(wait.min(away))
-    }
+/// Returns the wait as [`LastSwitchOut::wait`] does, for the cases that need further checks.
+/// `waited` is what the kernel has counted.
+#[cold]
+fn unusual_wait(
+    now: u64,
+    away: u64,
+    woken: Option<u64>,
+    last_queued: u64,
+    waited: u64,
+) -> Option<u64> {
+    let wait = match woken {
+        // The kernel's stamp is older than the wakeup, or there is none: see `record_wakeup()`.
+        Some(woken) => now.saturating_sub(woken),
+        None if last_queued == 0 => return None,
+        None => waited,
+    };
+    // The clocks of two CPUs may differ slightly, but a wait is no longer than the absence.
+    Some(wait.min(away))
 }
 
 impl TaskState {
@@ -205,7 +214,8 @@ impl TaskState {
     pub const fn untracked() -> Self {
         // INVARIANT: No task has the ID `UNTRACKED`, and `is_free_for()` is false for this state.
         // Every write comes after a check by `is_of()`, `is_free_for()` or `is_untracked()`, for
-        // `take()` by its caller; `forget_task_group()` writes only where a group is stored.
+        // `take()` and `take_waker()` by their callers; `forget_task_group()` writes only where a
+        // group is stored.
         Self::of(Self::UNTRACKED)
     }
 
@@ -294,14 +304,12 @@ impl TaskState {
         }
     }
 
-    /// Returns the bits of who woke the task, which gets a CPU now after a sleep, if it is known,
+    /// Returns the bits of who woke the owner, which gets a CPU now after a sleep, if it is known,
     /// and forgets it: the next sleep must not get it.
     #[inline(always)]
     pub(in crate::engine) fn take_waker(&self) -> u64 {
         let bits = self.preempter_or_waker.get();
-        if !self.is_untracked() {
-            self.preempter_or_waker.set(0);
-        }
+        self.preempter_or_waker.set(0);
         bits
     }
 
@@ -463,7 +471,7 @@ impl TaskState {
         } else if left.state.is_runnable() {
             (Metric::RunqPreempt, away)
         } else if is_awake {
-            let wait = left.wait(now, away, run_delay, last_queued, || ());
+            let wait = left.wait(now, away, run_delay, last_queued, |_| ());
             (Metric::RunqWakeup, wait?)
         } else {
             return None;

@@ -211,8 +211,9 @@ impl CpuGroups for &Carried<'_> {
         CpuGroups::occupant(&self.groups)
     }
 
-    fn enter(&self, group: Group) {
-        CpuGroups::enter(&self.groups, group);
+    fn enter(self, group: Group) -> Self {
+        let _ = CpuGroups::enter(self.groups, group);
+        self
     }
 
     fn records(&self) -> &GroupRecords {
@@ -337,9 +338,8 @@ fn culprits() {
 fn only_waits_are_blamed() {
     for metric in Metric::ALL {
         let groups = groups(3);
-        groups.observer().enter(user(2));
-        groups.observer().enter(user(1));
-        groups.sample(metric, 10, 20);
+        let observer = groups.observer().enter(user(2)).enter(user(1));
+        groups.record(observer, metric, 10, 20);
         let is_wait = matches!(metric, Metric::RunqWakeup | Metric::RunqPreempt);
         let ended = groups.of(1).ended_by(CulpritKind::Other);
         assert_eq!(ended.count(), u64::from(is_wait), "{metric:?}");

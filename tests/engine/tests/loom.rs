@@ -972,17 +972,18 @@ fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
             let (preemption, middle) = (preemption.clone(), middle.clone());
             move || {
                 if !has_cpu {
-                    preemption.off(|| groups.observer().enter(states[0].task_group(FIRST.id)));
+                    let group = || states[0].task_group(FIRST.id);
+                    preemption.off(|| drop(groups.observer().enter(group())));
                 }
                 preemption.off(|| {
                     groups.sample(Metric::Oncpu, 100, 1);
-                    groups.observer().enter(states[1].task_group(SECOND.id));
+                    let observer = groups.observer().enter(states[1].task_group(SECOND.id));
                     middle.store(true, Relaxed);
-                    groups.sample(Metric::RunqWakeup, 10, 1);
+                    groups.record(observer, Metric::RunqWakeup, 10, 1);
                 });
                 preemption.off(|| {
                     groups.sample(Metric::Oncpu, 1, 2);
-                    groups.observer().enter(TaskGroup::IDLE);
+                    drop(groups.observer().enter(TaskGroup::IDLE));
                 });
             }
         });

@@ -114,9 +114,8 @@ impl Groups {
     /// Lets a task of the group `victim` wait for `wait` nanoseconds, until it gets the CPU from a
     /// task with the group `culprit`.
     pub(crate) fn wait(&self, victim: u32, culprit: TaskGroup, wait: u64) {
-        self.observer().enter(culprit);
-        self.observer().enter(user(victim));
-        self.sample(Metric::RunqWakeup, wait, 1 + wait);
+        let observer = self.observer().enter(culprit).enter(user(victim));
+        self.record(observer, Metric::RunqWakeup, wait, 1 + wait);
     }
 
     /// Lets something of each kind happen in group 1, with ten migrations, two long waits and a
@@ -184,10 +183,11 @@ impl CpuGroups for &Groups {
         &self.occupant
     }
 
-    fn enter(&self, group: Group) {
+    fn enter(self, group: Group) -> Self {
         let has_records = (group.number() as usize) < self.records.len();
         let number = if has_records { group.number() } else { 0 };
         self.current.set(u64::from(number));
+        self
     }
 
     fn records(&self) -> &GroupRecords {

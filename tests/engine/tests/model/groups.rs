@@ -94,8 +94,9 @@ impl observer::CpuGroups for &CpuGroups {
         &self.occupant
     }
 
-    fn enter(&self, group: Group) {
+    fn enter(self, group: Group) -> Self {
         self.current.set(u64::from(group.number()));
+        self
     }
 
     fn records(&self) -> &GroupRecords {
