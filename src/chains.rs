@@ -20,6 +20,7 @@ use crate::{
         PerCpu,
         Softirq,
         Softirqs,
+        Task,
         ThisCpu, //
     },
     engine::{
@@ -86,19 +87,9 @@ impl AllChains {
         &self.cpus.this(here).ring
     }
 
-    /// Returns who wakes a task on this CPU now.
-    #[inline(always)]
-    pub(crate) fn waker(&self, here: &impl ThisCpu) -> Link {
-        self.ring(here).waker(interrupted())
-    }
-
-    /// Forgets what the CPUs are doing. No probe may be registered. Sleeps.
+    /// Forgets what the CPUs are doing. No probe may be registered.
     pub(crate) fn forget(&self) {
-        for chain in self.cpus.unboxed() {
-            chain.ring.forget();
-            // That touches up to 4 MiB of each CPU.
-            cond_resched();
-        }
+        self.cpus.unboxed().for_each(|chain| chain.ring.forget());
     }
 
     /// Forgets what `cpu` is doing, which is offline, or has no probe.
@@ -175,7 +166,16 @@ impl AllChains {
     }
 }
 
-#[inline(always)]
+impl CpuChain {
+    /// Returns who wakes `task` on this CPU now.
+    pub(crate) fn waker(&self, task: Task<'_>) -> Link {
+        match interrupted() {
+            Interrupted::Softirq if task.is_softirq_thread() => self.ring.softirqs_waker(),
+            interrupted => self.ring.waker(interrupted),
+        }
+    }
+}
+
 fn interrupted() -> Interrupted {
     match interruption() {
         Interruption::None => Interrupted::No,

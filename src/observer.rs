@@ -161,7 +161,7 @@ fn enter(
         start,
         since: now,
         waiting,
-        link: Link::from_bits(link()).unwrap_or(Link::UNKNOWN),
+        link: Link::of_bits(link()),
     });
 }
 
@@ -226,7 +226,7 @@ impl<O: Observer> Observer for ChainObserver<'_, O> {
 
     #[inline(always)]
     fn cpu_of(self, last_slice: u64) -> u32 {
-        Link::from_bits(last_slice).unwrap_or(Link::UNKNOWN).cpu()
+        Link::of_bits(last_slice).cpu()
     }
 
     #[inline(always)]
@@ -337,7 +337,7 @@ impl<const CHAIN: bool> Observer for &TracingObserver<'_, CHAIN> {
 
     fn cpu_of(self, last_slice: u64) -> u32 {
         match self.chain {
-            Some(_) => Link::from_bits(last_slice).unwrap_or(Link::UNKNOWN).cpu(),
+            Some(_) => Link::of_bits(last_slice).cpu(),
             None => last_slice as u32,
         }
     }

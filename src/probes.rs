@@ -77,21 +77,28 @@ impl Drop for WaitForSweeps {
 
 /// The probes that only chains need.
 struct ChainProbes {
-    _new: Registration<Recorder>,
+    _new: Registration<CpuRecorders>,
     _entries: Registration<AllChains>,
     _raises: Registration<AllChains>,
+    _wakings: Registration<CpuRecorders>,
 }
 
 impl ChainProbes {
-    fn new(recorder: &Arc<Recorder>, chains: &Arc<AllChains>) -> Result<Self> {
+    fn new(metrics: MetricSet, cpus: &Arc<CpuRecorders>, chains: &Arc<AllChains>) -> Result<Self> {
+        let wakings = match metrics.contains(Metric::Wakeup) {
+            true => SchedWakingProbe::<_, Chained<AllWakeups>>::register,
+            false => SchedWakingProbe::<_, Chained<QueuedWakeups>>::register,
+        };
         Ok(Self {
+            _wakings: wakings(cpus.clone())?,
             _raises: SoftirqRaiseProbe::register(chains.clone())?,
             _entries: SoftirqEntryProbe::register(chains.clone())?,
-            _new: SchedWakeupNewProbe::register(recorder.clone())?,
+            _new: SchedWakeupNewProbe::register(cpus.clone())?,
         })
     }
 }
 
+type CpuRecorders = PerCpu<CpuRecorder>;
 type Register = fn(Arc<Recorder>) -> Result<Registration<Recorder>>;
 
 /// The probes of a recorder.
@@ -100,7 +107,7 @@ type Register = fn(Arc<Recorder>) -> Result<Registration<Recorder>>;
 /// any more when the next one is unregistered. The sweeps end last, when no probe can queue any.
 pub(crate) struct Probes {
     _resched: Option<ReschedProbes>,
-    _switches: Registration<PerCpu<CpuRecorder>>,
+    _switches: Registration<CpuRecorders>,
     _exits: WaitForExits,
     _hotplug: hotplug::Registration<Recorder>,
     _chains: Option<ChainProbes>,
@@ -154,15 +161,17 @@ impl Probes {
             // The probe sees all tasks that are created from here on. Make room for the others.
             recorder.make_room();
         }
-        let needs_wakings = metrics.needs_wakeups() || keeps_chains;
-        let wakings = register(needs_wakings, wakings_variant(metrics, keeps_chains))?;
+        // Those of chains note wakeups, too.
+        let needs_wakings = metrics.needs_wakeups() && !keeps_chains;
+        let wakings = register(needs_wakings, wakings_variant(metrics))?;
+        let cpus = CpuRecorder::all(&recorder)?;
         let chains = { chains.as_ref() }
-            .map(|chains| ChainProbes::new(&recorder, chains))
+            .map(|chains| ChainProbes::new(metrics, &cpus, chains))
             .transpose()?;
         let hotplug = hotplug::Registration::new(recorder.clone())?;
         topology::learn_all();
         let with = (has_groups, looks_at_waits, keeps_chains);
-        let switches = register_switches(&recorder, scheme, metrics, with)?;
+        let switches = register_switches(cpus, scheme, metrics, with)?;
         recorder.start_idle();
         // Last: each request must end with a switch that is seen.
         let resched = { metrics.needs_resched() }
@@ -185,7 +194,7 @@ impl Probes {
     }
 }
 
-type RegisterSwitches = fn(Arc<PerCpu<CpuRecorder>>) -> Result<Registration<PerCpu<CpuRecorder>>>;
+type RegisterSwitches = fn(Arc<CpuRecorders>) -> Result<Registration<CpuRecorders>>;
 
 /// Returns how a variant of the `sched_switch` probe is registered.
 fn variant<S, const GROUPS: bool, const WAITS: bool, const CHAIN: bool>() -> RegisterSwitches
@@ -197,11 +206,11 @@ where
 
 /// Registers the variant of the `sched_switch` probe for these settings.
 fn register_switches(
-    recorder: &Recorder,
+    cpus: Arc<CpuRecorders>,
     scheme: Scheme,
     metrics: MetricSet,
     (has_groups, looks_at_waits, keeps_chains): (bool, bool, bool),
-) -> Result<Registration<PerCpu<CpuRecorder>>> {
+) -> Result<Registration<CpuRecorders>> {
     const DEFAULT: u32 = Precision::DEFAULT;
 
     let precision = match metrics {
@@ -233,16 +242,13 @@ fn register_switches(
         (_, true, false) => variant::<Dynamic, true, false, false>(),
         (_, true, true) => variant::<Dynamic, true, true, false>(),
     };
-    register(CpuRecorder::all(recorder)?)
+    register(cpus)
 }
 
-/// Returns how the variant of the `sched_waking` probe that `metrics` and chains need is
-/// registered.
-fn wakings_variant(metrics: MetricSet, keeps_chains: bool) -> Register {
-    match (metrics.contains(Metric::Wakeup), keeps_chains) {
-        (true, false) => SchedWakingProbe::<_, AllWakeups>::register,
-        (false, false) => SchedWakingProbe::<_, QueuedWakeups>::register,
-        (true, true) => SchedWakingProbe::<_, Chained<AllWakeups>>::register,
-        (false, true) => SchedWakingProbe::<_, Chained<QueuedWakeups>>::register,
+/// Returns how the variant of the `sched_waking` probe that `metrics` need is registered.
+fn wakings_variant(metrics: MetricSet) -> Register {
+    match metrics.contains(Metric::Wakeup) {
+        true => SchedWakingProbe::<_, AllWakeups>::register,
+        false => SchedWakingProbe::<_, QueuedWakeups>::register,
     }
 }

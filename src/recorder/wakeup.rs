@@ -6,16 +6,25 @@ use core::marker::PhantomData;
 
 use super::{
     view::WakeupView,
+    CpuRecorder,
     Recorder, //
 };
 use crate::{
     boundary::abstractions::{
+        interruption,
+        Interruption,
+        PerCpu,
         SchedWakeupNew,
         SchedWaking,
         Waking, //
     },
+    chains::CpuChain,
     engine::{
-        chain::Context,
+        chain::{
+            Context,
+            Interrupted,
+            Link, //
+        },
         switch::{
             record_wakeup,
             WakeupFilter, //
@@ -34,28 +43,51 @@ impl<F: WakeupFilter> SchedWaking<F> for Recorder {
 /// Notes wakeups as `F` says, and who caused each.
 pub(crate) struct Chained<F>(PhantomData<F>);
 
-impl<F: WakeupFilter> SchedWaking<Chained<F>> for Recorder {
+impl<F: WakeupFilter> SchedWaking<Chained<F>> for PerCpu<CpuRecorder> {
     #[inline(always)]
     fn sched_waking(&self, waking: Waking<'_>) {
-        if let Some(chains) = &self.chains {
-            let state = self.tasks.pages(&waking).get(waking.task.pid());
-            state.woken_by(waking.task, chains.waker(&waking));
-        }
-        SchedWaking::<F>::sched_waking(self, waking);
+        let recorder = self.this(&waking);
+        let interrupted = match interruption() {
+            Interruption::None => Interrupted::No,
+            Interruption::Hard => Interrupted::Hard,
+            // Not inlined, and last: so other wakeups save no registers.
+            Interruption::Softirq => return recorder.waking_in_softirq::<F>(waking),
+        };
+        recorder.waking::<F>(waking, |chain| chain.ring.waker(interrupted));
     }
 }
 
-impl SchedWakeupNew for Recorder {
+impl CpuRecorder {
+    #[inline(always)]
+    fn waking<F: WakeupFilter>(&self, waking: Waking<'_>, waker: impl FnOnce(&CpuChain) -> Link) {
+        let tasks = &self.tasks;
+        if let Some(chain) = &self.chain {
+            let state = tasks.pages(&waking).get(waking.task.pid());
+            state.woken_by(waking.task, waker(chain));
+        }
+        record_wakeup::<F, _>(WakeupView { waking, tasks });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn waking_in_softirq<F: WakeupFilter>(&self, waking: Waking<'_>) {
+        let task = waking.task;
+        self.waking::<F>(waking, |chain| chain.waker(task));
+    }
+}
+
+impl SchedWakeupNew for PerCpu<CpuRecorder> {
     fn sched_wakeup_new(&self, waking: Waking<'_>) {
-        let Some(chains) = &self.chains else {
+        let recorder = self.this(&waking);
+        let Some(chain) = &recorder.chain else {
             return;
         };
-        let waker = chains.waker(&waking);
+        let waker = chain.waker(waking.task);
         let waker = match waker.context() {
             Context::Task => waker.within(Context::Fork),
             _ => waker,
         };
-        let state = self.tasks.pages(&waking).get(waking.task.pid());
+        let state = recorder.tasks.pages(&waking).get(waking.task.pid());
         state.woken_by(waking.task, waker);
     }
 }

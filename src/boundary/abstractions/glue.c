@@ -110,20 +110,19 @@ bool schedhist_is_dead(struct task_struct *task)
 }
 #endif
 
-unsigned int schedhist_interrupted(void)
+unsigned int schedhist_interruptions(void)
 {
-	if (in_hardirq() || in_nmi())
-		return SCHEDHIST_IN_HARDIRQ;
-	return in_serving_softirq() ? SCHEDHIST_IN_SOFTIRQ : 0;
+	return (preempt_count() & SCHEDHIST_IN_HARDIRQ) |
+	       (in_serving_softirq() ? SCHEDHIST_IN_SOFTIRQ : 0);
 }
 
 static_assert(SCHEDHIST_RCU_SOFTIRQ == RCU_SOFTIRQ);
 
-bool schedhist_is_softirq_thread(void)
+bool schedhist_is_softirq_thread(const struct task_struct *task)
 {
-	return current->flags & PF_KTHREAD &&
-	       (!strncmp(current->comm, "ksoftirqd/", 10) ||
-		!strncmp(current->comm, "ktimers/", 8));
+	return task->flags & PF_KTHREAD &&
+	       (!strncmp(task->comm, "ksoftirqd/", 10) ||
+		!strncmp(task->comm, "ktimers/", 8));
 }
 
 int schedhist_next_allowed(const struct task_struct *task, int cpu)

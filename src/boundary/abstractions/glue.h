@@ -133,21 +133,20 @@ void *schedhist_alloc(size_t size, int cpu);
  */
 struct task_struct *schedhist_find_process(pid_t pid);
 
-/* The bits of the preemption count that are set in interrupts and softirqs. */
+/* The bits of the preemption count that say what interrupts the task. */
 enum {
-	SCHEDHIST_INTERRUPTED_MASK = NMI_MASK | HARDIRQ_MASK | SOFTIRQ_OFFSET,
+	SCHEDHIST_IN_SOFTIRQ = SOFTIRQ_OFFSET,
+	SCHEDHIST_IN_HARDIRQ = HARDIRQ_MASK | NMI_MASK,
 };
 
-/* What this CPU does besides running its task. Callable in any context. */
-#define SCHEDHIST_IN_SOFTIRQ	1
-#define SCHEDHIST_IN_HARDIRQ	2	/* or in an NMI */
-unsigned int schedhist_interrupted(void);
+/* Returns those that are set on this CPU. Callable in any context. */
+unsigned int schedhist_interruptions(void);
 
 /* RCU_SOFTIRQ, which is an enumerator. */
 #define SCHEDHIST_RCU_SOFTIRQ	9
 
-/* Returns whether the current task is a kernel thread that runs softirqs. */
-bool schedhist_is_softirq_thread(void);
+/* Returns whether a task is a kernel thread that runs softirqs. Callable in any context. */
+bool schedhist_is_softirq_thread(const struct task_struct *task);
 
 /* Visits every task, with the RCU read lock held. */
 void schedhist_visit_tasks(schedhist_visit visit, void *data);

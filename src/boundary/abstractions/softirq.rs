@@ -32,25 +32,19 @@ pub(crate) enum Interruption {
 /// Returns what interrupts the task of this CPU, if anything does. Any context.
 #[inline(always)]
 pub(crate) fn interruption() -> Interruption {
-    if preempt_count() & bindings::SCHEDHIST_INTERRUPTED_MASK == 0 {
-        return Interruption::None;
-    }
-    // SAFETY: Callable in any context.
-    match unsafe { bindings::schedhist_interrupted() } {
+    match interruptions() {
         0 => Interruption::None,
         bindings::SCHEDHIST_IN_SOFTIRQ => Interruption::Softirq,
         _ => Interruption::Hard,
     }
 }
 
-/// Returns the preemption count of this CPU, which is that of the task, as `preempt_count()` does,
-/// but with the bits that are no count. On `PREEMPT_RT`, softirqs are not in it; in older kernels,
-/// which do not have `cpu_number` either, it is elsewhere.
+/// Returns the bits of `preempt_count()` that are about interrupts: that of this CPU is the task's.
 ///
 /// C header: [`arch/x86/include/asm/preempt.h`](srctree/arch/x86/include/asm/preempt.h)
 #[cfg(all(CONFIG_X86, not(CONFIG_UML), not(CONFIG_PREEMPT_RT), HAVE_CPU_NUMBER))]
 #[inline(always)]
-fn preempt_count() -> u32 {
+fn interruptions() -> u32 {
     let count: u32;
     // SAFETY: This is a load of the lower half of a per-CPU variable of the kernel, which exists
     // on each CPU: where `cpu_number` is a variable of its own, so is `__preempt_count`, as both
@@ -63,20 +57,22 @@ fn preempt_count() -> u32 {
             options(att_syntax, readonly, nostack, preserves_flags),
         );
     }
-    count
+    count & (bindings::SCHEDHIST_IN_HARDIRQ | bindings::SCHEDHIST_IN_SOFTIRQ)
 }
 
-/// The same where it is not that easily read: anything may be set.
+/// The same where it is not that easily read. On `PREEMPT_RT`, softirqs are not in the count; in
+/// older kernels, which do not have `cpu_number` either, it is elsewhere.
 #[cfg(not(all(CONFIG_X86, not(CONFIG_UML), not(CONFIG_PREEMPT_RT), HAVE_CPU_NUMBER)))]
 #[inline(always)]
-fn preempt_count() -> u32 {
-    u32::MAX
+fn interruptions() -> u32 {
+    // SAFETY: Callable in any context.
+    unsafe { bindings::schedhist_interruptions() }
 }
 
 /// Returns whether the current task is a kernel thread that runs softirqs. Any context.
 pub(crate) fn is_softirq_thread() -> bool {
-    // SAFETY: Callable in any context.
-    unsafe { bindings::schedhist_is_softirq_thread() }
+    // SAFETY: Callable in any context, with the current task, which exists.
+    unsafe { bindings::schedhist_is_softirq_thread(bindings::get_current()) }
 }
 
 /// A softirq that is raised, or begins to run, on this CPU. A value exists only within the probe.

@@ -160,6 +160,12 @@ impl<'a> Task<'a> {
         flags & bindings::PF_KTHREAD != 0
     }
 
+    /// Returns whether this is a kernel thread that runs softirqs.
+    pub(crate) fn is_softirq_thread(self) -> bool {
+        // SAFETY: Callable in any context. Valid by the type's invariant.
+        unsafe { bindings::schedhist_is_softirq_thread(self.task.as_ptr()) }
+    }
+
     pub(super) fn as_ptr(self) -> *mut bindings::task_struct {
         self.task.as_ptr()
     }

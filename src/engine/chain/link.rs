@@ -85,6 +85,19 @@ impl Link {
         }
     }
 
+    /// Returns the link of `bits`, which must be one or be stored only where
+    /// [`Link::from_bits`] looks at them: this does not.
+    #[inline(always)]
+    pub const fn of_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Returns the slice after this one on its CPU.
+    #[inline(always)]
+    pub(super) const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
     /// Returns whether these are the bits of a link.
     #[inline(always)]
     pub const fn is_link(bits: u64) -> bool {

@@ -74,7 +74,8 @@ pub struct Slice {
     pub since: u64,
     /// The time from which on it had waited for one.
     pub waiting: u64,
-    /// The slice of the waker or, if there is none, of the task itself, before this one.
+    /// The slice of the waker or, if there is none, of the task itself, before this one. Read from
+    /// a ring, it is a link.
     pub link: Link,
 }
 
@@ -97,7 +98,7 @@ pub struct Entry {
     task: Cell,
     since: Cell,
     waiting: Cell,
-    /// 0 if there is no slice.
+    /// Whatever [`Slice::link`] had: a link, or it is not known.
     link: Cell,
     /// The time at which the CPU became idle after it; 0 if it did not, or is not yet.
     idle: Cell,
@@ -117,20 +118,18 @@ impl Entry {
         self.comm.set(&slice.comm);
     }
 
-    /// Returns the slice, if there is one.
-    fn get(&self) -> Option<Slice> {
-        let link = Link::from_bits(self.link.get())?;
+    fn get(&self) -> Slice {
         let task = self.task.get();
         let start = Start::ALL.get((task >> 32) as u8 as usize);
-        Some(Slice {
+        Slice {
             pid: task as i32,
             comm: self.comm.get(),
             group: Group::new((task >> 40) as u32).unwrap_or(Group::OTHER),
             start: start.copied().unwrap_or(Start::Unknown),
             since: self.since.get(),
             waiting: self.waiting.get(),
-            link,
-        })
+            link: Link::from_bits(self.link.get()).unwrap_or(Link::UNKNOWN),
+        }
     }
 }
 
@@ -141,20 +140,22 @@ impl Entry {
 ///
 /// # Invariants
 ///
-/// The number of entries is a power of two.
+/// The number of entries is a power of two. `now` and `last` are bits of links of this CPU.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Ring<P> {
     /// The link of the slice in progress, within [`Context::Idle`] while the CPU is idle: there,
     /// the number is the last slice's.
     now: Cell,
-    /// The number of the last slice.
+    /// The link of the last slice, within [`Context::Task`].
     last: Cell,
-    /// The link of what raised the softirq that runs now, or ran last in this slice; 0 if there was
-    /// none. A task that leaves the CPU within a softirq, as on `PREEMPT_RT`, takes it along, so
-    /// that it is not known from then on.
+    /// The number of the first slice since everything was forgotten.
+    first: Cell,
+    /// The link of what raised the softirq that runs now, or ran last in this slice.
     softirq: Cell,
-    cpu: u32,
+    /// What [`Ring::now`] was when that softirq began. A task that leaves the CPU within a softirq,
+    /// as on `PREEMPT_RT`, takes it along, so that it is not known from then on.
+    softirq_in: Cell,
     entries: P,
     /// The links of what raised softirqs that have not run; 0 for those that nothing raised.
     raised: [Cell; SOFTIRQS],
@@ -166,9 +167,10 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
         // INVARIANT: Just checked.
         entries.len().is_power_of_two().then(|| Self {
             now: Cell::new(Link::new(cpu, 0).bits()),
-            last: Cell::new(0),
+            last: Cell::new(Link::new(cpu, 0).bits()),
+            first: Cell::new(1),
             softirq: Cell::new(0),
-            cpu,
+            softirq_in: Cell::new(0),
             entries,
             raised: [const { Cell::new(0) }; SOFTIRQS],
         })
@@ -178,10 +180,11 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     /// Must not run at the same time as a switch or a wakeup on it.
     pub fn forget(&self) {
         // So that no slice follows on the last one.
-        self.last.set(self.last.get().wrapping_add(1));
-        self.entries.iter().for_each(|entry| entry.link.set(0));
-        self.now.set(Link::new(self.cpu, 0).bits());
-        self.softirq.set(0);
+        let last = self.last().next();
+        self.first.set(last.number().wrapping_add(1));
+        self.last.set(last.bits());
+        self.now.set(Link::new(last.cpu(), 0).bits());
+        self.softirq_in.set(0);
         for raised in &self.raised {
             raised.set(0);
         }
@@ -189,7 +192,13 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
 
     /// Returns how many slices are kept at most.
     pub fn count(&self) -> usize {
-        (self.last.get()).min(self.entries.len() as u64) as usize
+        let count = (self.last().number().wrapping_add(1)).saturating_sub(self.first.get());
+        count.min(self.entries.len() as u64) as usize
+    }
+
+    #[inline(always)]
+    fn last(&self) -> Link {
+        Link::of_bits(self.last.get())
     }
 
     /// Returns the memory of the entries, in bytes.
@@ -198,35 +207,33 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     }
 
     #[inline(always)]
-    fn entry(&self, number: u64) -> Option<&Entry> {
+    fn entry(&self, link: Link) -> Option<&Entry> {
+        // The number is in the lowest bits, of which there are enough.
         let mask = self.entries.len().wrapping_sub(1);
-        self.entries.get(number as usize & mask)
+        self.entries.get(link.bits() as usize & mask)
     }
 
     /// Records that a task gets the CPU.
     #[inline(always)]
     pub fn enter(&self, slice: &Slice) {
-        let number = self.last.get().wrapping_add(1);
+        let link = self.last().next();
         // Who sees any of what follows sees this, too.
-        self.last.set(number);
+        self.last.set(link.bits());
         fence(Release);
-        if let Some(entry) = self.entry(number) {
+        if let Some(entry) = self.entry(link) {
             entry.set(slice);
         }
-        self.softirq.set(0);
         // For `kept()`.
-        self.now.publish(Link::new(self.cpu, number).bits());
+        self.now.publish(link.bits());
     }
 
     /// Records that the CPU gets its idle task at `now`.
     #[inline(always)]
     pub fn enter_idle(&self, now: u64) {
-        let number = self.last.get();
-        if let Some(entry) = self.entry(number) {
+        let last = self.last();
+        if let Some(entry) = self.entry(last) {
             entry.idle.set(now);
         }
-        let last = Link::new(self.cpu, number);
-        self.softirq.set(0);
         // For `kept()`: the slice has its end.
         self.now.publish(last.within(Context::Idle).bits());
     }
@@ -234,7 +241,7 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     /// Returns the link of the slice in progress.
     #[inline(always)]
     pub fn now(&self) -> Link {
-        Link::from_bits(self.now.get()).unwrap_or(Link::UNKNOWN)
+        Link::of_bits(self.now.get())
     }
 
     /// Returns who wakes a task on this CPU now. A softirq in a thread of its own interrupts
@@ -243,10 +250,10 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     pub fn waker(&self, interrupted: Interrupted) -> Link {
         match interrupted {
             Interrupted::No => self.now(),
-            Interrupted::Softirq => {
-                let softirq = Link::from_bits(self.softirq.get());
-                softirq.unwrap_or(Link::UNKNOWN.within(Context::UnknownSoftirq))
+            Interrupted::Softirq if self.softirq_in.get() == self.now.get() => {
+                Link::of_bits(self.softirq.get())
             }
+            Interrupted::Softirq => Link::UNKNOWN.within(Context::UnknownSoftirq),
             Interrupted::Hard => self.now().within(Context::Interrupt),
         }
     }
@@ -294,8 +301,26 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
             raised.set(0);
         }
         let now = self.now();
-        let by = match by {
-            _ if is_in_thread && now.context() == Context::Task => now,
+        let by = match is_in_thread && now.context() == Context::Task {
+            true => now,
+            false => Self::raiser(by, now),
+        };
+        self.softirq.set(by.bits());
+        // On `PREEMPT_RT`, others may have had the CPU since this was read.
+        self.softirq_in.set(now.bits());
+    }
+
+    /// Returns who wakes a thread for softirqs within a softirq: who raised those that have not
+    /// run, if that was one.
+    pub fn softirqs_waker(&self) -> Link {
+        let mut raised = self.raised.iter().map(Cell::get).filter(|bits| *bits != 0);
+        let by = raised.next().filter(|by| raised.all(|bits| bits == *by));
+        Self::raiser(by.and_then(Link::from_bits), self.now())
+    }
+
+    /// Returns who raised a softirq that runs `now`, as `by` says.
+    fn raiser(by: Option<Link>, now: Link) -> Link {
+        match by {
             // The task that raised it has left the CPU since. While that is idle, `now` has its
             // number still.
             Some(by)
@@ -306,11 +331,6 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
             }
             Some(by) => by,
             None => now.within(Context::UnknownSoftirq),
-        };
-        self.softirq.set(by.bits());
-        // On `PREEMPT_RT`, others may have had the CPU since `now` was read.
-        if self.now() != now {
-            self.softirq.set(0);
         }
     }
 
@@ -320,20 +340,20 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     }
 
     fn read_kept(&self, number: u64) -> Option<Kept> {
-        let entry = self.entry(number)?;
+        let entry = self.entry(Link::of_bits(number))?;
         let kept = Kept {
             number,
-            slice: entry.get()?,
+            slice: entry.get(),
             idle: entry.idle.get(),
         };
         fence(Acquire);
-        let age = self.last.get().wrapping_sub(number);
-        (number != 0 && age < self.entries.len() as u64).then_some(kept)
+        let age = self.last().number().wrapping_sub(number);
+        (number >= self.first.get() && age < self.entries.len() as u64).then_some(kept)
     }
 
     /// Returns the slices that are kept, the oldest first, with that in progress.
     pub fn kept(&self) -> impl Iterator<Item = Kept> + '_ {
-        let now = Link::from_bits(self.now.acquire()).unwrap_or(Link::UNKNOWN);
+        let now = Link::of_bits(self.now.acquire());
         let oldest = now.number().saturating_sub(self.entries.len() as u64);
         (oldest..=now.number()).filter_map(|number| self.read_kept(number))
     }

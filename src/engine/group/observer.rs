@@ -122,7 +122,7 @@ impl<O: Observer, G: CpuGroups> Grouped<O, G> {
     fn count(buckets: &[Cell], metric: GroupMetric, scheme: Scheme, index: usize) {
         let coarse = group_scheme(scheme);
         let first = (metric as usize).wrapping_mul(coarse.buckets());
-        // The compiler drops the bounds checks if it knows the scheme, and how many cells there are.
+        // The compiler drops the bounds checks if it knows the scheme and the number of cells.
         let buckets = buckets.get(first..first.wrapping_add(coarse.buckets()));
         let index = scheme.index_in(coarse, index);
         if let Some(bucket) = buckets.and_then(|buckets| buckets.get(index)) {

@@ -399,9 +399,11 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                     last_queued => (Start::Forked, waited(now, task.run_delay(), last_queued)),
                 };
                 let since = now.saturating_sub(waited);
-                begins(observer, now, (start, since), || match state.is_untracked() {
-                    true => 0,
-                    false => state.take_waker(),
+                begins(observer, now, (start, since), || {
+                    match state.is_untracked() {
+                        true => 0,
+                        false => state.take_waker(),
+                    }
                 });
             }
             return self.enter_new::<S>(now, task, observer);

@@ -169,7 +169,13 @@ impl LastSwitchOut {
             false => {
                 unusual(self.woken());
                 let waited = waited(now, run_delay, last_queued).wrapping_sub(self.run_delay);
-                unusual_wait(now, away, self.woken_in_queue(now, away), last_queued, waited)
+                unusual_wait(
+                    now,
+                    away,
+                    self.woken_in_queue(now, away),
+                    last_queued,
+                    waited,
+                )
             }
         }
     }

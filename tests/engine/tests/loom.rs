@@ -973,7 +973,9 @@ fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
             move || {
                 if !has_cpu {
                     let group = || states[0].task_group(FIRST.id);
-                    preemption.off(|| drop(groups.observer().enter(group())));
+                    preemption.off(|| {
+                        let _ = groups.observer().enter(group());
+                    });
                 }
                 preemption.off(|| {
                     groups.sample(Metric::Oncpu, 100, 1);
@@ -983,7 +985,7 @@ fn a_place_while_it_changes_hands(grace_periods: usize, has_cpu: bool) {
                 });
                 preemption.off(|| {
                     groups.sample(Metric::Oncpu, 1, 2);
-                    drop(groups.observer().enter(TaskGroup::IDLE));
+                    let _ = groups.observer().enter(TaskGroup::IDLE);
                 });
             }
         });

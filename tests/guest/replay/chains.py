@@ -72,6 +72,13 @@ class Cpu:
     softirq: Link = "unknown_softirq"
     raised: dict[int, list[Link]] = field(default_factory=dict)
 
+    def raiser(self, raised: list[Link]) -> Link:
+        """Returns who raised a softirq, if that was one, and has not left the CPU since."""
+        if not raised or any(by != raised[0] for by in raised):
+            return "unknown_softirq"
+        has_left = isinstance(raised[0], tuple) and raised[0][1] is not self.now
+        return "unknown_softirq" if has_left else raised[0]
+
 
 @dataclass
 class Reference:
@@ -91,7 +98,9 @@ class Reference:
             return "interrupt"
         is_thread = cpu.now is not None and cpu.now.pid in self.threads
         if event.flags & SOFTIRQ and not is_thread:
-            return cpu.softirq
+            # A thread for softirqs is woken for those that have not run.
+            is_for_others = event.kind == "sched_waking" and event.pid in self.threads
+            return cpu.raiser([by for all_ in cpu.raised.values() for by in all_]) if is_for_others else cpu.softirq
         return "idle" if cpu.is_idle else ("task", cpu.now) if cpu.now else "unknown"
 
     def raise_softirq(self, event: Other) -> None:
@@ -112,13 +121,8 @@ class Reference:
         raised = cpu.raised.pop(event.pid, [])
         if cpu.now and cpu.now.pid in self.threads:
             cpu.softirq = "task", cpu.now
-        elif raised and all(by == raised[0] for by in raised):
-            cpu.softirq = raised[0]
-            # Its raiser has left the CPU.
-            if isinstance(raised[0], tuple) and raised[0][1] is not cpu.now:
-                cpu.softirq = "unknown_softirq"
         else:
-            cpu.softirq = "unknown_softirq"
+            cpu.softirq = cpu.raiser(raised)
 
     def switch(self, event: Switch) -> None:
         cpu = self.cpus.setdefault(event.cpu, Cpu())
