@@ -12,7 +12,7 @@ use schedhist_engine::engine::{
     identity::Identity,
     metric::{Counter, Metric, MetricSet},
     switch::{
-        cpu::{Cpu, Header},
+        cpu::{Cpu, Header, Requested},
         settings::Dynamic,
         switch_out::PrevState,
         task_state::TaskState,
@@ -382,6 +382,28 @@ fn a_switch_out_counts_once() {
     one.enter(9_000, false, 0, 8_990);
     assert_eq!((one.cpu.sum(Metric::Offcpu), unseen()), (1_000, 2));
     assert_eq!(one.cpu.counter(Counter::ClockBackwards), 0);
+}
+
+/// A full and a lazy request.
+#[test]
+fn requests_of_the_same_time_both_end() {
+    let cpu = records(0, Scheme::DEFAULT, MetricSet::ALL);
+    for metric in [Metric::Resched, Metric::ReschedLazy] {
+        cpu.request(&cpu, metric, Requested::Running, 20);
+    }
+    let untracked = TaskState::untracked();
+    let switch = Switch {
+        now: 50,
+        prev: task(1),
+        prev_state: PrevState::new(true, 0),
+        next: IDLE,
+        state: &|_| &untracked,
+    };
+    record_switch(&cpu, MetricSet::ALL, &switch, |_| Identity::default());
+    assert_eq!(
+        [Metric::Resched, Metric::ReschedLazy].map(|metric| cpu.sum(metric)),
+        [30, 30]
+    );
 }
 
 /// The kernel's stamp of a wakeup may be from a clock that is ahead.

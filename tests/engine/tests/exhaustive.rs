@@ -514,12 +514,34 @@ fn woken_without_a_pid() {
         wake(0, 0),
         switch(1, Some(2)),
     ];
+    play(world, &ops);
+}
+
+/// Applies `ops` and checks after each.
+fn play(mut world: World, ops: &[Op]) {
     for op in ops {
-        assert!(world.apply(op), "{op:?} is not possible");
+        assert!(world.apply(*op), "{op:?} is not possible");
         if let Err(difference) = world.check() {
             panic!("{difference}");
         }
     }
+}
+
+/// A preempted task gets a CPU whose clock is behind: what led to its slice is not known.
+#[test]
+fn a_clock_that_is_behind() {
+    let switch = |cpu, call, next| Op::Switch { cpu, call, next };
+    let ops = [
+        Op::Enable(MetricSet::ALL),
+        wake(0, 0),
+        RUN_FIRST,
+        wake(1, 0),
+        switch(0, Call::Preempt, Some(1)),
+        Op::StepClock { cpu: 1, by: -500 },
+        Op::Migrate { task: 0, to: 1 },
+        switch(1, Call::Schedule, Some(0)),
+    ];
+    play(World::new(2, 2).chain(), &ops);
 }
 
 #[test]
