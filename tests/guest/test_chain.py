@@ -2,6 +2,7 @@
 """Chains: who could have woken a task earlier, and what that one was doing."""
 
 import errno
+import mmap
 import os
 import re
 import socket
@@ -12,9 +13,9 @@ from harness import raw
 from harness.chains import ENDS, PARTS, chains
 from harness.groups import groups
 from harness.outliers import escaped
-from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, cpu1, eq, fails, fails_with, has_clock, load, measure,
-                          messages, note, parameter, read, reset, run, skip, spawn, status, unload, value, wait_until, within,
-                          write, write_file)
+from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, cpu1, eq, fails, fails_with, has_clock, keep_pids,
+                          load, measure, messages, note, parameter, read, reset, run, skip, spawn, status, unload, value,
+                          wait_until, within, write, write_file)
 from harness.trace import Instance
 
 MS = 10**6
@@ -58,6 +59,8 @@ def test_chain_events():
     """Each chain is an event, with one for each hop, in the context of the task of the outlier."""
     begin(threshold=MS // 2)
     measure(0)
+    # This forgets the chains so far.
+    write("chain", 2048)
     trace = Instance("outlier", "chain", "hop")
     measure(1)
     with busy():
@@ -223,21 +226,40 @@ def test_chain_fork():
 
 
 def test_chain_exited():
-    """A waker that has exited, and whose PID may be used again, is still named."""
+    """A waker that has exited, and whose PID another task has got since, is still named."""
     begin(16384)
-    pipe = os.pipe()
+    keep_pids(20)
+    # Lower ones are not used again.
+    while os.waitpid(spawn(int), 0)[0] < 300:
+        pass
+    early, late, is_reused = os.pipe(), os.pipe(), mmap.mmap(-1, 1)
 
     def short():
+        # It has its name from the next slice on.
+        time.sleep(0.01)
         work(0.03)
-        os.write(pipe[1], b"x")
+        os.write(early[1], b"x")
+
+    def pass_on():
+        os.read(early[0], 1)
+        while not is_reused[0]:
+            pass
+        os.write(late[1], b"x")
 
     for number in range(5):
-        victim = named(f"victim{number}", os.read, pipe[0], 1)
+        is_reused[0] = 0
+        pids = [named(f"victim{number}", os.read, late[0], 1), named("between", pass_on)]
         time.sleep(0.05)
         waker = named(f"waker{number}", short)
-        os.waitpid(victim, 0)
         os.waitpid(waker, 0)
-        eq("its waker", of_task(f"victim{number}")[-1].hops[1].pid, waker)
+        while (other := spawn(int)) != waker:
+            os.waitpid(other, 0)
+        is_reused[0] = 1
+        for pid in [*pids, other]:
+            os.waitpid(pid, 0)
+        hops = of_task(f"victim{number}")[-1].hops
+        eq("who woke whom", [hop.comm for hop in hops[:3]], [f"victim{number}", "between", f"waker{number}"])
+        eq("the PID of the first", hops[2].pid, waker)
     measure(0)
     check_laws()
 
