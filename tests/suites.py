@@ -27,12 +27,14 @@ TIMES = f"{STATE}/seconds-{KERNEL}{'-quick' * QUICK}"
 
 # The suites that run some tests of the guest on a kernel of ours: Debian stable's own version has a debug kernel.
 KERNELS = {"debug": f"{KERNEL}-debug" if f"{KERNEL}-debug" in OURS else "debug", "uml": "uml"}
-# On debug, those that find most bugs there in the least time; on User Mode Linux, what is done at random.
+# On debug, those that find most bugs there in the least time; on User Mode Linux, what is done at random; on both,
+# chains and long waits, which read what other CPUs write.
 ON_KERNELS = {
     "debug": """clash enable unload_enabled wait_bursts hold_newtask hotplug groups_change fault_enable
-    fault_threshold""".split(),
+    fault_threshold chain_control chain_events chain_hotplug chain_unload long_wait_control long_waits_of_groups""".split(),
     "uml": """chaos churn fuzz_files group_gone_storm group_list_storm group_reads group_remade_rule
-    group_remade_under groups_audit groups_law""".split(),
+    group_remade_under groups_audit groups_law chain_control chain_unload long_wait_control
+    long_waits_of_groups""".split(),
 }
 # Where 256 CPUs are possible, and most of them never come.
 ON_CPUS = """law groups_law raw histograms memory hotplug groups_hotplug chain_hotplug""".split()
