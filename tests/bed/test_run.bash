@@ -238,6 +238,16 @@ run_guests() {
 	says $'=== guest\nok c\nok '
 }
 
+# A test that needs a parameter of the kernel has a guest of its own.
+run_parameters() {
+	fake tests/guest/run 'printf "%s\n" a b long_waits_isolated'
+	fake scripts/bed/vm 'echo "$*" >> guests; while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
+		'printf "ok %s\n" "$@"'
+	run 0 "$tree/tests/run" guest
+	says "3 passed, 0 failed"
+	[[ $(grep -o 'isolcpus.*' "$tree/guests") == "isolcpus=1 -- tests/guest/run long_waits_isolated" ]]
+}
+
 # While no module can be built for unstable's kernel, its tests are skipped, with the reason. If it
 # cannot be installed, that is a failure, and those of other kernels are run.
 run_matrix() {
@@ -269,4 +279,5 @@ check run/ended tree run_ended
 check run/ended-silent tree run_ended_silent
 check run/ended-kernel tree run_ended_kernel
 check run/guests tree run_guests
+check run/parameters tree run_parameters
 check run/matrix tree run_matrix
