@@ -78,10 +78,10 @@ impl Slices {
         last.any(|kept| kept.slice.pid == pid && kept.idle == 0)
     }
 
-    /// Returns the times from which slices of any CPU were not read: apart, the earliest first.
-    fn gaps(&self) -> Vec<(u64, u64)> {
-        let mut gaps = Vec::new();
-        for slices in self.cpus.values() {
+    /// Returns the times from which slices were not read: those of each CPU, the earliest first.
+    fn gaps(&self) -> Vec<Vec<(u64, u64)>> {
+        let gaps = self.cpus.values().map(|slices| {
+            let mut gaps = Vec::new();
             // The first one after the numbers were forgotten is 2.
             let (mut next, mut end) = (2, 0);
             for (number, kept) in slices {
@@ -91,14 +91,9 @@ impl Slices {
                 next = number.wrapping_add(1);
                 end = kept.slice.since.max(kept.idle);
             }
-        }
-        gaps.sort_unstable();
-        gaps.dedup_by(|late, early| {
-            let is_part = late.0 <= early.1;
-            early.1 = early.1.max(late.1 * u64::from(is_part));
-            is_part
+            gaps
         });
-        gaps
+        gaps.collect()
     }
 
     fn get(&self, at: At) -> Option<&Kept> {
@@ -135,7 +130,8 @@ impl Slices {
                     }
                 }
             }
-            hop.behind = behind.into_iter().max_by_key(|(_, ns)| *ns);
+            let most = behind.iter().max_by_key(|(_, ns)| **ns);
+            hop.behind = most.map(|(occupant, ns): (&Occupant, _)| (occupant.clone(), *ns));
             end = begin;
         }
     }
@@ -340,7 +336,7 @@ impl Path {
 /// A path that is being followed back.
 struct Walk<'a> {
     slices: &'a Slices,
-    gaps: Vec<(u64, u64)>,
+    gaps: Vec<Vec<(u64, u64)>>,
     by_task: BTreeMap<i32, BTreeSet<(u64, At)>>,
     begin: u64,
     /// What comes later is in the path already.
@@ -399,8 +395,10 @@ impl Walk<'_> {
             .map(|(_, at)| *at)
             .filter(|_| slice.start != Start::Forked)?;
         let end = self.slices.end(before)?;
-        let gap = self.gaps.partition_point(|gap| gap.1 <= end);
-        let is_sleep = self.gaps.get(gap).is_none_or(|gap| gap.0 >= self.until);
+        let is_sleep = self.gaps.iter().all(|gaps| {
+            let gap = gaps.partition_point(|gap| gap.1 <= end);
+            gaps.get(gap).is_none_or(|gap| gap.0 >= self.until)
+        });
         let ns = self.back_to(end);
         match slice.link.context() {
             Context::Interrupt | Context::InterruptSoftirq | Context::Idle
