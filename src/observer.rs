@@ -80,6 +80,11 @@ impl Observer for SilentObserver<'_> {
         let task = self.task(side);
         move || identify(task, Group::OTHER)
     }
+
+    #[inline(always)]
+    fn wants_moved(self, _value: u64) -> bool {
+        false
+    }
 }
 
 /// Returns whether `sample` is a long wait for a CPU.

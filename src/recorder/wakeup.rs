@@ -47,13 +47,12 @@ impl<F: WakeupFilter> SchedWaking<Chained<F>> for PerCpu<CpuRecorder> {
     #[inline(always)]
     fn sched_waking(&self, waking: Waking<'_>) {
         let recorder = self.this(&waking);
-        let interrupted = match interruption() {
-            Interruption::None => Interrupted::No,
-            Interruption::Hard => Interrupted::Hard,
-            // Not inlined, and last: so other wakeups save no registers.
-            Interruption::Softirq => return recorder.waking_in_softirq::<F>(waking),
-        };
-        recorder.waking::<F>(waking, |chain| chain.ring.waker(interrupted));
+        // Those by interrupts are not inlined: so those by tasks save no registers.
+        match interruption() {
+            Interruption::None => recorder.waking::<F>(waking, |chain| chain.ring.now()),
+            Interruption::Hard => recorder.waking_in_hard_interrupt::<F>(waking),
+            Interruption::Softirq => recorder.waking_in_softirq::<F>(waking),
+        }
     }
 }
 
@@ -68,7 +67,11 @@ impl CpuRecorder {
         record_wakeup::<F, _>(WakeupView { waking, tasks });
     }
 
-    #[cold]
+    #[inline(never)]
+    fn waking_in_hard_interrupt<F: WakeupFilter>(&self, waking: Waking<'_>) {
+        self.waking::<F>(waking, |chain| chain.ring.waker(Interrupted::Hard));
+    }
+
     #[inline(never)]
     fn waking_in_softirq<F: WakeupFilter>(&self, waking: Waking<'_>) {
         let task = waking.task;
