@@ -221,6 +221,7 @@ fn register_switches(
     let register = match (precision, has_groups, looks_at_waits) {
         (DEFAULT, false, false) if keeps_chains => variant::<Fixed<DEFAULT>, false, false, true>(),
         (DEFAULT, true, false) if keeps_chains => variant::<Fixed<DEFAULT>, true, false, true>(),
+        (DEFAULT, false, true) if keeps_chains => variant::<Fixed<DEFAULT>, false, true, true>(),
         (_, false, false) if metrics.needs_resched() && !keeps_chains => {
             variant::<DynamicResched, false, false, false>()
         }
