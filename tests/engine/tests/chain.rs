@@ -93,6 +93,7 @@ fn a_ring_keeps_its_last_slices() {
     let ring = ring(3, 16);
     assert_eq!(ring.now().context(), Context::Unknown);
     assert_eq!(ring.now().cpu(), 3);
+    assert_eq!(ring.memory(), 16 * 64);
     assert!(ring.read(0).is_none());
     for number in 1..=40 {
         let pid = number as i32;
