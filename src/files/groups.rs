@@ -161,19 +161,11 @@ impl View for Groups {
         };
         let all = all.hold();
         groups::head(out, Name(reading), &all.head())?;
-        let members = all.members()?;
-        all.for_each(|group, name| {
-            let totals = all.totals(group);
-            let slices = all.slices(group, reading);
-            let histograms = all.histograms(group)?;
-            let members = members
-                .get(group.number() as usize)
-                .copied()
-                .unwrap_or_default();
-            groups::group(out, group, name, members, &totals, &slices, &histograms)?;
-            for (other, count, nanoseconds) in totals.neighbours() {
+        all.for_each_reading(reading, |one| {
+            groups::group(out, one)?;
+            for (other, count, nanoseconds) in one.totals.neighbours() {
                 let name = all.name(other)?.unwrap_or(KVec::new());
-                groups::neighbour(out, group, other, (count, nanoseconds), &name)?;
+                groups::neighbour(out, one.group, other, (count, nanoseconds), &name)?;
             }
             Ok(())
         })?;

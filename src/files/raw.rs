@@ -80,17 +80,8 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
         let groups = groups.hold();
         let rule = groups.text().as_bytes();
         raw::grouping(out, groups.since(), rule, &groups.head(), groups.scheme());
-        let members = groups.members()?;
-        groups.for_each(|group, name| {
-            let totals = groups.totals(group);
-            let slices = groups.slices(group, reading);
-            // Last: what comes meanwhile is then not missing in a histogram.
-            let histograms = groups.histograms(group)?;
-            let members = members
-                .get(group.number() as usize)
-                .copied()
-                .unwrap_or_default();
-            raw::group(out, group, name, members, &totals, &slices, &histograms);
+        groups.for_each_reading(reading, |one| {
+            raw::group(out, one);
             Ok(())
         })?;
     }

@@ -19,13 +19,14 @@ use super::{
 use crate::{
     boundary::abstractions::for_each_task,
     engine::{
-        format::Members,
         group::{
             Group,
             GroupMetric,
+            GroupReading,
             GroupSet,
             GroupSlices,
-            GroupTotals, //
+            GroupTotals,
+            Members, //
         },
         histogram::Snapshot, //
     },
@@ -68,6 +69,26 @@ impl GroupsGuard<'_> {
         Ok(())
     }
 
+    /// Calls `show` with what is read of each group. Stops on an error.
+    pub(crate) fn for_each_reading(
+        &self,
+        reading: &Reading,
+        mut show: impl FnMut(&GroupReading<'_, KVVec<u64>>) -> Result,
+    ) -> Result {
+        let members = self.members()?;
+        self.for_each(|group, name| {
+            let of_group = members.get(group.number() as usize);
+            show(&GroupReading {
+                group,
+                name,
+                members: of_group.copied().unwrap_or_default(),
+                totals: self.totals(group),
+                slices: self.slices(group, reading),
+                histograms: self.histograms(group)?,
+            })
+        })
+    }
+
     /// Calls `each` with those groups whose records are those of `group`.
     fn for_each_part(&self, group: Group, mut each: impl FnMut(Group)) {
         each(group);
@@ -99,7 +120,7 @@ impl GroupsGuard<'_> {
 
     /// Returns the slices of the tasks of `group`, added up over CPUs. `reading` is one of these
     /// groups.
-    pub(crate) fn slices(&self, group: Group, reading: &Reading) -> GroupSlices {
+    fn slices(&self, group: Group, reading: &Reading) -> GroupSlices {
         let mut slices = GroupSlices::default();
         self.for_each_part(group, |part| {
             let cpus = reading.records.cpus().zip(self.memories.cpus());
@@ -184,7 +205,7 @@ impl GroupsGuard<'_> {
     }
 
     /// Returns the tasks of each group, by its number. Sleeps; fails with `ENOMEM`.
-    pub(crate) fn members(&self) -> Result<KVVec<Members>> {
+    fn members(&self) -> Result<KVVec<Members>> {
         let len = self.limits.groups as usize + 2;
         let mut members = KVVec::from_elem(Members::default(), len, GFP_KERNEL)?;
         for_each_task(|task| {

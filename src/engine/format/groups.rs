@@ -26,8 +26,9 @@ use crate::engine::{
         Group,
         GroupCounter,
         GroupMetric,
-        GroupSlices,
-        GroupTotals, //
+        GroupReading,
+        GroupTotals,
+        Members, //
     },
     histogram::{
         Quantile,
@@ -89,16 +90,6 @@ pub fn rule(out: &mut impl Write, rule: impl Display) -> fmt::Result {
     writeln!(out, "rule {rule}")
 }
 
-/// The tasks of a group.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Members {
-    /// How many there are.
-    pub tasks: u32,
-    /// Whether there are any, or there is still what they have in common: a rule, or a cgroup that
-    /// the reader's cgroup namespace shows.
-    pub is_live: bool,
-}
-
 /// Writes the line of a group, and a line for each other group that kept it waiting.
 ///
 /// The first word of a line is its kind; pairs of a key and a value follow. The name comes last, as
@@ -107,21 +98,13 @@ pub struct Members {
 /// and the maximum are `-` if there is no sample.
 pub fn group<B: Deref<Target = [u64]>>(
     out: &mut impl Write,
-    group: Group,
-    name: &[u8],
-    members: Members,
-    totals: &GroupTotals,
-    slices: &GroupSlices,
-    histograms: &[Snapshot<B>; GroupMetric::COUNT],
+    one: &GroupReading<'_, B>,
 ) -> fmt::Result {
-    write!(out, "group id {}", group.number())?;
-    for (metric, histogram) in GroupMetric::ALL.into_iter().zip(histograms) {
+    let GroupReading { totals, slices, .. } = one;
+    write!(out, "group id {}", one.group.number())?;
+    for (metric, histogram) in GroupMetric::ALL.into_iter().zip(&one.histograms) {
         let name = metric.name();
-        let count = totals.samples(metric);
-        let sum = match metric {
-            GroupMetric::Oncpu => slices.ended,
-            _ => histogram.sum(),
-        };
+        let (count, sum) = (totals.samples(metric), one.sum(metric));
         write!(out, " {name}_count {count} {name}_sum_ns {sum}")?;
         for i in QUANTILES {
             let quantile = Quantile::ALL[i].name;
@@ -137,7 +120,7 @@ pub fn group<B: Deref<Target = [u64]>>(
     let all = all.fold(0_u64, |sum, metric| {
         sum.wrapping_add(totals.samples(metric))
     });
-    let held = histograms.iter();
+    let held = one.histograms.iter();
     let held = held.fold(0_u64, |sum, histogram| sum.wrapping_add(histogram.count()));
     // The histograms may be ahead: they were read later.
     write!(out, " not_in_histogram {}", all.saturating_sub(held))?;
@@ -170,9 +153,9 @@ pub fn group<B: Deref<Target = [u64]>>(
         " oncpu_in_progress {} oncpu_in_progress_ns {}",
         slices.count, slices.in_progress
     )?;
-    let Members { tasks, is_live } = members;
+    let Members { tasks, is_live } = one.members;
     write!(out, " tasks {tasks} live {}", u8::from(is_live))?;
-    writeln!(out, " name {}", Escaped(name))
+    writeln!(out, " name {}", Escaped(one.name))
 }
 
 /// Writes the line of a group of which waits are in progress, or slices whose beginning was not

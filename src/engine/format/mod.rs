@@ -8,6 +8,6 @@ pub mod openmetrics;
 pub mod raw;
 pub mod text;
 
-pub use groups::{Head, Members};
+pub use groups::Head;
 pub use input::{number, split_word, Actions, OrNone, Slices};
 pub use text::{up_to_nul, Escaped, Nanoseconds, Quoted, Scope};

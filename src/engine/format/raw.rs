@@ -28,23 +28,19 @@ use crate::engine::{
         Hop,
         Kept, //
     },
-    format::{
-        Head,
-        Members, //
-    },
+    format::Head,
     group::{
         CulpritKind,
         Group,
         GroupCounter,
         GroupMetric,
-        GroupSlices,
+        GroupReading,
         GroupTotals, //
     },
     histogram::{
         extremes_since_load,
         Baseline,
         Scheme,
-        Snapshot,
         Worst,
         VALUE_BITS, //
     },
@@ -308,25 +304,18 @@ pub fn grouping(out: &mut impl Sink, since: u64, rule: &[u8], head: &Head, schem
 /// Writes a group with its histograms, whose scheme is that of the [`grouping`].
 pub fn group<B: Deref<Target = [u64]>>(
     out: &mut impl Sink,
-    group: Group,
-    name: &[u8],
-    members: Members,
-    totals: &GroupTotals,
-    slices: &GroupSlices,
-    histograms: &[Snapshot<B>; GroupMetric::COUNT],
+    one: &GroupReading<'_, B>,
 ) {
-    let number = group.number();
+    let &GroupReading { group, name, .. } = one;
+    let (totals, number) = (&one.totals, group.number());
     let len = GROUP_LEN + name.len().next_multiple_of(8);
     record::<GROUP_LEN>(out, types::GROUP, len, |fields| {
         fields.u32(number);
-        fields.u32(members.tasks);
-        fields.u32(u32::from(members.is_live));
+        fields.u32(one.members.tasks);
+        fields.u32(u32::from(one.members.is_live));
         fields.u32(name.len() as u32);
-        for (metric, histogram) in GroupMetric::ALL.into_iter().zip(histograms) {
-            let sum = match metric {
-                GroupMetric::Oncpu => slices.ended,
-                _ => histogram.sum(),
-            };
+        for (metric, histogram) in GroupMetric::ALL.into_iter().zip(&one.histograms) {
+            let sum = one.sum(metric);
             fields.u64(totals.samples(metric));
             fields.u64(sum as u64);
             fields.u64((sum >> 64) as u64);
@@ -348,9 +337,29 @@ pub fn group<B: Deref<Target = [u64]>>(
         out,
         types::GROUP_SLICES,
         group,
-        slices.count,
-        slices.in_progress,
+        one.slices.count,
+        one.slices.in_progress,
     );
+    placement(out, number, totals);
+    for (metric, histogram) in (0..).zip(&one.histograms) {
+        all_buckets(
+            out,
+            (types::GROUP_BUCKETS, number, metric),
+            histogram.counts(),
+        );
+    }
+    for (other, count, nanoseconds) in totals.neighbours() {
+        record::<NEIGHBOUR_LEN>(out, types::NEIGHBOUR, NEIGHBOUR_LEN, |fields| {
+            fields.u32(number);
+            fields.u32(other.number());
+            fields.u64(count);
+            fields.u64(nanoseconds as u64);
+        });
+    }
+}
+
+/// Writes the migrations and the long waits of a group, if there were any.
+fn placement(out: &mut impl Sink, number: u32, totals: &GroupTotals) {
     let migrations = totals.migrations();
     if migrations.iter().any(|count| *count != 0) {
         record::<GROUP_MIGRATIONS_LEN>(
@@ -376,21 +385,6 @@ pub fn group<B: Deref<Target = [u64]>>(
                 fields.wait_sums(waits);
             },
         );
-    }
-    for (metric, histogram) in (0..).zip(histograms) {
-        all_buckets(
-            out,
-            (types::GROUP_BUCKETS, number, metric),
-            histogram.counts(),
-        );
-    }
-    for (other, count, nanoseconds) in totals.neighbours() {
-        record::<NEIGHBOUR_LEN>(out, types::NEIGHBOUR, NEIGHBOUR_LEN, |fields| {
-            fields.u32(number);
-            fields.u32(other.number());
-            fields.u64(count);
-            fields.u64(nanoseconds as u64);
-        });
     }
 }
 

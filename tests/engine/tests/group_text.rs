@@ -7,9 +7,10 @@ mod grouped;
 use grouped::{group, kernel, user, Groups};
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
-    format::groups::{self, Head, Members},
+    format::groups::{self, Head},
     group::{
         list::Shown,
+        reading::{GroupReading, Members},
         records::GroupMetric,
         rule::Rule,
         slices::GroupSlices,
@@ -44,22 +45,20 @@ fn totals(groups: &Groups, number: u32) -> GroupTotals {
 
 fn line(groups: &Groups, number: u32, name: &[u8]) -> String {
     let mut out = String::new();
-    let (totals, histograms) = (totals(groups, number), groups.histograms(number));
-    let slices = GroupSlices {
-        ended: histograms[0].sum(),
-        count: 2,
-        in_progress: 1_234,
-    };
-    groups::group(
-        &mut out,
-        group(number),
+    let histograms = groups.histograms(number);
+    let one = GroupReading {
+        group: group(number),
         name,
-        MEMBERS,
-        &totals,
-        &slices,
-        &histograms,
-    )
-    .expect("a String takes all");
+        members: MEMBERS,
+        totals: totals(groups, number),
+        slices: GroupSlices {
+            ended: histograms[0].sum(),
+            count: 2,
+            in_progress: 1_234,
+        },
+        histograms,
+    };
+    groups::group(&mut out, &one).expect("a String takes all");
     out
 }
 

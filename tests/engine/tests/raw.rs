@@ -19,10 +19,15 @@ use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use schedhist_engine::engine::{
     self,
     format::{
-        groups::{Head, Members},
+        groups::Head,
         raw::{self, Info, Length, Sink},
     },
-    group::{records::group_scheme, slices::GroupSlices, totals::GroupTotals},
+    group::{
+        reading::{GroupReading, Members},
+        records::group_scheme,
+        slices::GroupSlices,
+        totals::GroupTotals,
+    },
     histogram::{
         bucket::{Precision, Scheme},
         snapshot::Snapshot,
@@ -261,21 +266,19 @@ fn groups_are_more_records() {
             is_live: number != 2,
         };
         let histograms = groups.histograms(number);
-        let group = grouped::group(number);
-        let slices = GroupSlices {
-            ended: histograms[0].sum(),
-            count: number.into(),
-            in_progress: 7 * u64::from(number),
-        };
-        raw::group(
-            &mut bytes,
-            group,
+        let one = GroupReading {
+            group: grouped::group(number),
             name,
             members,
-            &totals,
-            &slices,
-            &histograms,
-        );
+            totals,
+            slices: GroupSlices {
+                ended: histograms[0].sum(),
+                count: number.into(),
+                in_progress: 7 * u64::from(number),
+            },
+            histograms,
+        };
+        raw::group(&mut bytes, &one);
     }
     let one = Waits { count: 1, sum: 99 };
     for (group, count, unseen) in [(1, 3, Waits::default()), (2, 0, one)] {
