@@ -36,7 +36,12 @@ use crate::engine::{
 impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Records the task that gets the CPU at `now`.
     #[inline(always)]
-    pub(super) fn enter<S: Settings, O: Observer>(&self, now: u64, switch: &impl Switch, observer: O) {
+    pub(super) fn enter<S: Settings, O: Observer>(
+        &self,
+        now: u64,
+        switch: &impl Switch,
+        observer: O,
+    ) {
         let task = switch.next();
         let pid = task.pid();
         if pid == 0 {
