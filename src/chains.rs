@@ -170,7 +170,10 @@ impl CpuChain {
     /// Returns who wakes `task` on this CPU now.
     pub(crate) fn waker(&self, task: Task<'_>) -> Link {
         match interrupted() {
-            Interrupted::Softirq if task.is_softirq_thread() => self.ring.softirqs_waker(),
+            Interrupted::Hard => self.ring.waker(Interrupted::Hard),
+            // At the end of an interrupt, too, which is not in the preemption count any more:
+            // `__irq_exit_rcu()`.
+            _ if task.is_softirq_thread() => self.ring.softirqs_waker(),
             interrupted => self.ring.waker(interrupted),
         }
     }

@@ -47,11 +47,13 @@ impl<F: WakeupFilter> SchedWaking<Chained<F>> for PerCpu<CpuRecorder> {
     #[inline(always)]
     fn sched_waking(&self, waking: Waking<'_>) {
         let recorder = self.this(&waking);
-        // Those by interrupts are not inlined: so those by tasks save no registers.
+        // The others are not inlined: so these wakeups save no registers.
         match interruption() {
-            Interruption::None => recorder.waking::<F>(waking, |chain| chain.ring.now()),
+            Interruption::None if !waking.task.is_kernel_thread() => {
+                recorder.waking::<F>(waking, |chain| chain.ring.now());
+            }
             Interruption::Hard => recorder.waking_in_hard_interrupt::<F>(waking),
-            Interruption::Softirq => recorder.waking_in_softirq::<F>(waking),
+            _ => recorder.waking_for_softirqs::<F>(waking),
         }
     }
 }
@@ -72,8 +74,9 @@ impl CpuRecorder {
         self.waking::<F>(waking, |chain| chain.ring.waker(Interrupted::Hard));
     }
 
+    /// Where softirqs matter: within one, or as a thread may run them.
     #[inline(never)]
-    fn waking_in_softirq<F: WakeupFilter>(&self, waking: Waking<'_>) {
+    fn waking_for_softirqs<F: WakeupFilter>(&self, waking: Waking<'_>) {
         let task = waking.task;
         self.waking::<F>(waking, |chain| chain.waker(task));
     }

@@ -120,7 +120,8 @@ static_assert(SCHEDHIST_RCU_SOFTIRQ == RCU_SOFTIRQ);
 
 bool schedhist_is_softirq_thread(const struct task_struct *task)
 {
-	return task->flags & PF_KTHREAD &&
+	/* Another CPU may change other flags. Only root renames a thread. */
+	return READ_ONCE(task->flags) & PF_KTHREAD &&
 	       (!strncmp(task->comm, "ksoftirqd/", 10) ||
 		!strncmp(task->comm, "ktimers/", 8));
 }
@@ -153,7 +154,7 @@ bool schedhist_shares_llc(int one, int two)
 	if (cpu_to_node(one) != cpu_to_node(two))
 		return false;
 #if defined(CONFIG_X86) && !defined(CONFIG_UML)
-	/* As match_llc() does. */
+	/* As match_llc() does, without the parameter split_llc. */
 	return per_cpu_llc_id(one) != BAD_APICID &&
 	       per_cpu_llc_id(one) == per_cpu_llc_id(two);
 #else

@@ -43,7 +43,7 @@ struct HopCells {
     /// From the lowest bit on: the PID, in 32 bits; the context, in 8; the number of slices.
     task: Cell,
     /// The CPU, and above it the group.
-    entry: Cell,
+    cpu: Cell,
     comm: CommCells,
     ran: Cell,
     waited: Cell,
@@ -55,7 +55,7 @@ impl HopCells {
     fn set(&self, hop: &Hop) {
         let task = u64::from(hop.pid as u32) | ((hop.via as u64) << 32);
         self.task.set(task | (u64::from(hop.slices) << 40));
-        self.entry
+        self.cpu
             .set(u64::from(hop.cpu) | (u64::from(hop.group.number()) << 32));
         self.comm.set(&hop.comm);
         self.ran.set(hop.ran);
@@ -66,13 +66,13 @@ impl HopCells {
 
     fn get(&self) -> Hop {
         let task = self.task.get();
-        let entry = self.entry.get();
+        let cpu = self.cpu.get();
         let via = Context::ALL.get((task >> 32) as u8 as usize);
         Hop {
             pid: task as i32,
             comm: self.comm.get(),
-            group: Group::new((entry >> 32) as u32).unwrap_or(Group::OTHER),
-            cpu: entry as u32,
+            group: Group::new((cpu >> 32) as u32).unwrap_or(Group::OTHER),
+            cpu: cpu as u32,
             via: via.copied().unwrap_or(Context::Unknown),
             slices: (task >> 40) as u32,
             ran: self.ran.get(),

@@ -98,7 +98,7 @@ pub struct Entry {
     task: Cell,
     since: Cell,
     waiting: Cell,
-    /// Whatever [`Slice::link`] had: a link, or it is not known.
+    /// The bits of a link; anything else means that it is not known.
     link: Cell,
     /// The time at which the CPU became idle after it; 0 if it did not, or is not yet.
     idle: Cell,
@@ -207,10 +207,9 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     }
 
     #[inline(always)]
-    fn entry(&self, link: Link) -> Option<&Entry> {
-        // The number is in the lowest bits, of which there are enough.
+    fn entry(&self, number: u64) -> Option<&Entry> {
         let mask = self.entries.len().wrapping_sub(1);
-        self.entries.get(link.bits() as usize & mask)
+        self.entries.get(number as usize & mask)
     }
 
     /// Records that a task gets the CPU.
@@ -220,7 +219,8 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
         // Who sees any of what follows sees this, too.
         self.last.set(link.bits());
         fence(Release);
-        if let Some(entry) = self.entry(link) {
+        // The number is in the lowest bits of the link, of which there are enough.
+        if let Some(entry) = self.entry(link.bits()) {
             entry.set(slice);
         }
         // For `kept()`.
@@ -231,7 +231,7 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     #[inline(always)]
     pub fn enter_idle(&self, now: u64) {
         let last = self.last();
-        if let Some(entry) = self.entry(last) {
+        if let Some(entry) = self.entry(last.bits()) {
             entry.idle.set(now);
         }
         // For `kept()`: the slice has its end.
@@ -310,8 +310,8 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
         self.softirq_in.set(now.bits());
     }
 
-    /// Returns who wakes a thread for softirqs within a softirq: who raised those that have not
-    /// run, if that was one.
+    /// Returns who wakes a thread for softirqs, but not in a hard interrupt: who raised those that
+    /// have not run, if that was one.
     pub fn softirqs_waker(&self) -> Link {
         let mut raised = self.raised.iter().map(Cell::get).filter(|bits| *bits != 0);
         let by = raised.next().filter(|by| raised.all(|bits| bits == *by));
@@ -340,7 +340,7 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     }
 
     fn read_kept(&self, number: u64) -> Option<Kept> {
-        let entry = self.entry(Link::of_bits(number))?;
+        let entry = self.entry(number)?;
         let kept = Kept {
             number,
             slice: entry.get(),

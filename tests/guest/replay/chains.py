@@ -96,11 +96,12 @@ class Reference:
         cpu = self.cpus.setdefault(event.cpu, Cpu())
         if event.flags & HARD:
             return "interrupt"
+        if event.kind == "sched_waking" and event.pid in self.threads:
+            # It is woken for the softirqs that have not run, at the end of an interrupt, too.
+            return cpu.raiser([by for all_ in cpu.raised.values() for by in all_])
         is_thread = cpu.now is not None and cpu.now.pid in self.threads
         if event.flags & SOFTIRQ and not is_thread:
-            # A thread for softirqs is woken for those that have not run.
-            is_for_others = event.kind == "sched_waking" and event.pid in self.threads
-            return cpu.raiser([by for all_ in cpu.raised.values() for by in all_]) if is_for_others else cpu.softirq
+            return cpu.softirq
         return "idle" if cpu.is_idle else ("task", cpu.now) if cpu.now else "unknown"
 
     def raise_softirq(self, event: Other) -> None:
