@@ -205,8 +205,14 @@ def test_tool_attach():
             eq("rules that are left", rules(), [])
         write("group_by", "none")
     says(tool("run", "-p", "nobody", status=1).err, "-p nobody: no process is called so")
-    text = tool("run", "-p", name, "-d", "300ms").err
+    # One that is called so, too, and has ended, is left out; one that is named twice is there once.
+    ended = subprocess.Popen([sys.executable, "-c", nap.partition("\n")[2].partition("\n")[0]])
+    defer(ended.wait)
+    wait_until("its end", lambda: Path(f"/proc/{ended.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    eq("its name", Path(f"/proc/{ended.pid}/comm").read_text().strip(), name[:15])
+    text = tool("run", "-p", f"{name},{pid}", "-d", "300ms").err
     narrow(text)
+    eq("processes", text.count(f"{pid} ("), 1)
     says(text, f"process {pid} (", "process: ", "process runq ", "machine runq ", "laws ok")
     says(tool("run", "--unit", "batch", status=1).err, "no cgroup is called batch.service")
     # It ends when the process does.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{Lanes, Note, Slice, Trace, Track, Unit};
 use schedhist_core::{
-    distribution::Quantile, engine::idle::WaitPart, text::Outlier, window::Window,
+    distribution::Quantile, engine::idle::WaitPart, raw::LongWaits, text::Outlier, window::Window,
 };
 
 /// The metrics of which the machine has quantiles.
@@ -75,7 +75,10 @@ impl Counters {
             .get_or_insert_with(|| trace.counter(None, "switches a second", Unit::Count));
         let all = window.counter("switches").unwrap_or_default();
         trace.count(*switches, begin, rate(all));
-        if let Some(all) = window.long_waits.filter(|all| all.limit != 0) {
+        // Once there are tracks, each interval has a value.
+        let has_tracks = self.long_waits.is_some();
+        let is_counted = |all: &LongWaits| has_tracks || all.limit != 0 || all.sums.waits != 0;
+        if let Some(all) = window.long_waits.filter(is_counted) {
             let tracks = *self.long_waits.get_or_insert_with(|| {
                 ["long waits a second", "of these, idle elsewhere"]
                     .map(|name| trace.counter(None, name, Unit::Nanoseconds))

@@ -260,7 +260,9 @@ impl Watcher<'_> {
                     if self.args.chain {
                         let text = self.source.text("chains").unwrap_or_default();
                         chains::attach(&mut found, &text);
-                        self.explain(&mut found);
+                        if self.summary.is_none() {
+                            self.explain(&mut found);
+                        }
                     }
                     if self.report(&found, missed)? {
                         return Ok(());

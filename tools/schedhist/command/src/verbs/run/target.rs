@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use schedhist_core::engine::format::text::Escaped;
+use schedhist_core::engine::{format::text::Escaped, group::rule::Pids};
 
 use crate::{
     cli::Run,
@@ -57,10 +57,28 @@ impl Target {
             }
             (None, None) if args.pid.is_empty() => return Ok(None),
             (None, None) => {
-                let mut all = Vec::new();
+                let mut all: Vec<Process> = Vec::new();
                 for word in &args.pid {
-                    let found = names::pids(word)?.into_iter().map(Process::new);
-                    all.extend(found.collect::<Result<Vec<_>>>()?);
+                    let (others, mut has_ended) = (all.len(), None);
+                    for pid in names::pids(word)? {
+                        match Process::new(pid) {
+                            Ok(one) => all.push(one),
+                            Err(why) => has_ended = Some(why),
+                        }
+                    }
+                    // Of several that are called so, some may have ended.
+                    match has_ended {
+                        Some(why) if all.len() == others => return Err(why),
+                        _ => {}
+                    }
+                }
+                all.sort_by_cached_key(|one| one.pid);
+                all.dedup_by_key(|one| one.pid);
+                if all.len() > Pids::MAX {
+                    return Err(Error::at(
+                        "-p",
+                        format!("these are {} processes, 64 at most", all.len()),
+                    ));
                 }
                 return Ok(Some(Self::Processes(all)));
             }
