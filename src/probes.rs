@@ -75,7 +75,7 @@ impl Drop for WaitForSweeps {
     }
 }
 
-/// The probes that only chains need.
+/// The probes that only chains need, and that of wakeups, which notes those for metrics, too.
 struct ChainProbes {
     _new: Registration<CpuRecorders>,
     _entries: Registration<AllChains>,

@@ -42,7 +42,7 @@ pub(crate) fn learn_all() {
 /// a callback of CPU hotplug. Sleeps.
 ///
 /// What CPUs share is known only of those that are online, and some of it only while another one
-/// is, too. So the places of all are found anew. The others keep theirs: tasks that last ran there
+/// is, too. So what each shares is found anew. The others keep theirs: tasks that last ran there
 /// may run again.
 pub(crate) fn learn() {
     let online = || (0..nr_cpu_ids()).filter(|cpu| is_online(*cpu));
@@ -79,8 +79,8 @@ pub(crate) fn begin() {
 }
 
 /// Does nothing if `cpu` is no possible CPU.
-fn set(cpu: u32, place: CpuTopology) {
+fn set(cpu: u32, topology: CpuTopology) {
     if let Some(word) = topology_of(cpu) {
-        word.store(place.bits(), Ordering::Relaxed);
+        word.store(topology.bits(), Ordering::Relaxed);
     }
 }

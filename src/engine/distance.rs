@@ -45,17 +45,17 @@ impl CpuTopology {
         Self(u64::from(core) | (u64::from(node) << Self::NODE) | (u64::from(llc) << Self::LLC))
     }
 
-    /// Returns the place of a CPU of which only the node is known: it shares no more than that with
-    /// any other. Both numbers are below 2^21.
+    /// Returns that of a CPU of which only the node is known: it shares no more than that with any
+    /// other. Both numbers are below 2^21.
     pub fn of_unknown(cpu: u32, node: u32) -> Self {
         Self::new(cpu, cpu, node)
     }
 
-    /// Returns the place of `cpu`, which is online. `before` are the CPUs online of lower numbers,
+    /// Returns that of `cpu`, which is online. `before` are the CPUs online of lower numbers,
     /// in ascending order, for each of which `share` returns whether they share a core, or else, a
     /// last-level cache.
     ///
-    /// It depends on nothing else. So the places of all CPUs online fit together if all are found
+    /// It depends on nothing else. So those of all CPUs online fit together if all are found
     /// anew whenever one comes online, even if what they share has changed.
     pub fn of_online(
         cpu: u32,
@@ -92,12 +92,12 @@ impl CpuTopology {
         }
     }
 
-    /// Returns the place as a number, for [`CpuTopology::from_bits`].
+    /// Returns it as a number, for [`CpuTopology::from_bits`].
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// Creates a place from what [`CpuTopology::bits`] returned.
+    /// Creates one from what [`CpuTopology::bits`] returned.
     #[inline(always)]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)

@@ -61,7 +61,6 @@ PLAIN = re.compile(r"7Variant.*Kb0_(KB\w{1,3}_)\1E")
 OF_CHAINS = {"strncmp"}
 # For long waits: goes through the CPUs that the task may use.
 OF_WAITS = {
-    "_find_next_and_bit",
     "housekeeping_cpumask",
     "rust_helper_cpumask_test_cpu",
     # Of a CPU's number, by which the kernel's macros index an array.
@@ -251,6 +250,7 @@ def main(module: str, events: list[str] = EVENTS) -> None:
     quiet = run_by([*switch.values(), *waking.values()], functions, reached)
     plain = [probe for name, probe in switch.items() if PLAIN.search(name)]
     chained = named(CHAINED, functions)
+    quiet += run_by([probe for name, probe in chained.items() if "Waking" in name], functions, reached)
     without = run_by([*plain, *waking.values()], functions, reached)
     if wrong := symbols(without) - functions.keys() - OF_KERNEL:
         die(f"a probe calls {wrong} of the kernel")
@@ -262,8 +262,8 @@ def main(module: str, events: list[str] = EVENTS) -> None:
     at_all = run_by(list(probes.values()), followed, dict.values)
     emits = {f"__SCT__tp_func_{event}" for event in events}
     never_stops("a probe", at_all, functions.keys() | OF_KERNEL | OF_WAITS | OF_CHAINS | in_use | emits)
-    if wrong := symbols(quiet) - functions.keys() - OF_KERNEL - OF_GROUPS - OF_WAITS:
-        die(f"a probe with groups or long waits calls {wrong} of the kernel")
+    if wrong := symbols(quiet) - functions.keys() - OF_KERNEL - OF_GROUPS - OF_WAITS - OF_CHAINS:
+        die(f"a probe with groups, long waits or chains calls {wrong} of the kernel")
     made = run_by(list(named(MADE, functions).values()), functions, dict.values)
     never_stops("an event", made, functions.keys() | OF_KERNEL | BY_MADE)
     print(f"# {len(switch | waking)} probes call, by whatever way: {', '.join(sorted(symbols(quiet)))}")
@@ -325,7 +325,7 @@ def check(probe: Function, found: list[Site], traced: Collection[str]) -> None:
         die(f"a switch calls {wrong}")
     others = {at.symbol for at in probe.values() if at.address not in addresses}
     if others.isdisjoint(traced):
-        die(f"no site leads to who watches: {others}")
+        die(f"no site leads to what is traced: {others}")
 
 
 if __name__ == "__main__":

@@ -55,11 +55,10 @@ def test_tool_socket_unit():
     job = f"echo 0 > {folder}/cgroup.procs && exec unshare --pid --fork --kill-child --mount-proc --cgroup sh -c \"$0\""
     start("sh", "-c", job, SCRIPT)
     text = ""
+    eq("the exporter before the first scrape", exporter(), [])
 
     def is_served() -> bool:
         nonlocal text
-        if not text:
-            eq("the exporter before the first scrape", exporter(), [])
         text = scrape()
         return bool(text)
 

@@ -32,8 +32,9 @@ pub(in crate::engine) struct Woken {
 
 /// The state of a task, by PID.
 ///
-/// Only the CPU that the task is on writes the state, with two exceptions. A waker writes `woken`:
-/// the task is then on no CPU, is about to leave its CPU, or wakes itself; and `run_delay`, where
+/// Only the CPU that the task is on writes the state, with two exceptions. A waker writes `woken`
+/// and, while chains are kept, `preempter_or_waker`: the task is then on no CPU, is about to leave
+/// its CPU, or wakes itself; and `run_delay`, where
 /// [`Wakeup::COUNTS_SLEEPS`] is true, if the task sleeps. And any CPU writes
 /// `task_group`, under the lock that [`TaskState::set_task_group`] asks for, and any CPU reads it.
 /// The rest is read by the CPU that the task gets next, where the run queues' locks order this read

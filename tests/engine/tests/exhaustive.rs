@@ -89,6 +89,17 @@ fn search(
     search_in(World::new(cpus, tasks), prefix, depth, choices)
 }
 
+/// Checks the same in a world without chains and in one with them, which are other code.
+fn search_both(
+    world: impl Fn() -> World,
+    prefix: &[Op],
+    depth: u32,
+    choices: impl Fn(&Kernel) -> Vec<Op>,
+) -> u64 {
+    let alone = search_in(world(), prefix, depth, &choices);
+    alone + search_in(world().chain(), prefix, depth, &choices)
+}
+
 /// Checks the same in `world`.
 fn search_in(
     mut world: World,
@@ -225,8 +236,8 @@ fn one_task() {
 #[test]
 fn two_tasks() {
     let choices = |kernel: &Kernel| all_of_a_task(kernel, &[Sleep::Interruptible]);
-    let world = World::new(2, 2).chain();
-    let lists = search_in(world, &[Op::Enable(MetricSet::ALL)], 8, choices);
+    let prefix = [Op::Enable(MetricSet::ALL)];
+    let lists = search_both(|| World::new(2, 2), &prefix, 8, choices);
     println!("two tasks: {lists} lists");
 }
 
@@ -277,7 +288,7 @@ fn pids() {
         ops
     };
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
-    let lists = search_in(World::new(2, 1).chain(), &prefix, 9, choices);
+    let lists = search_both(|| World::new(2, 1), &prefix, 9, choices);
     println!("PIDs: {lists} lists");
 }
 
@@ -306,7 +317,7 @@ fn delayed_and_moved() {
         },
         Op::Migrate { task: 0, to: 1 },
     ];
-    let lists = search_in(World::new(2, 1).chain(), &prefix, 9, choices);
+    let lists = search_both(|| World::new(2, 1), &prefix, 9, choices);
     println!("delayed and moved: {lists} lists");
 }
 
@@ -332,7 +343,7 @@ fn throttled() {
         MetricSet::parse(b"throttled", MetricSet::ALL).expect("the name of a metric");
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT, only_throttled] {
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
-        let lists = search_in(World::new(2, 2).chain(), &prefix, 8, choices);
+        let lists = search_both(|| World::new(2, 2), &prefix, 8, choices);
         println!("throttled: {lists} lists");
     }
 }
@@ -356,7 +367,7 @@ fn slow_waker() {
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT] {
         let wake_second = wake(1, 0);
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
-        let lists = search_in(World::new(2, 2).chain(), &prefix, 9, choices);
+        let lists = search_both(|| World::new(2, 2), &prefix, 9, choices);
         println!("a slow waker: {lists} lists");
     }
 }
@@ -418,7 +429,7 @@ fn groups_and_pids() {
         ops
     };
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
-    let lists = search_in(with_groups(2, 1).chain(), &prefix, 8, choices);
+    let lists = search_both(|| with_groups(2, 1), &prefix, 8, choices);
     println!("groups and PIDs: {lists} lists");
 }
 
