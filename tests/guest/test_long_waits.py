@@ -182,7 +182,9 @@ def test_long_waits_of_groups():
     eq("those of all groups", {part: sum(values[key] for values in found) for part, key in keys.items()}, whole)
     records = long_waits_in_raw("GROUP_LONG_WAITS")
     eq("waits of groups in raw", sum(record.waits for record in records), whole["waits"])
-    within("outliers with a CPU that was idle", 1, read("outliers").count(" idle_cpu "))
+    # Of the last ones, which may all be shorter than a tick of a clock as coarse as that.
+    if has_clock():
+        within("outliers with a CPU that was idle", 1, read("outliers").count(" idle_cpu "))
     read_text(read("outliers"))
 
 
