@@ -34,7 +34,7 @@ CODES = {
     # lock addl $1,(%rbx); ud2; call *%rax
     "locked": ("f0 83 03 01", "16SchedWakingProbe(?!.*7Chained).*5probe", "a probe runs ['lock addl"),
     "stop": ("0f 0b", "16TaskNewtaskProbe.*5probe", "a probe may stop"),
-    "indirect": ("ff d0", "13watched_probe", "a probe calls who knows what"),
+    "indirect": ("ff d0", "12traced_probe", "a probe calls who knows what"),
     "event-stop": ("0f 0b", "^trace_event_raw_event_idle", "an event may stop"),
     "event-indirect": ("ff d0", "^perf_trace_outlier", "an event calls who knows what"),
 }

@@ -532,10 +532,9 @@ fn parse_record(
             }
             parse_part(cpu.histogram_mut(metric), kind, buckets, record)
         }
-        // The command takes chains from the file `chains`, and slices from `slices`.
+        // The command takes chains from the file `chains`.
         CHAIN => record.bytes(CHAIN_LEN - RECORD_LEN).map(drop),
         HOP => record.bytes(HOP_LEN - RECORD_LEN).map(drop),
-        KEPT_SLICE => record.bytes(KEPT_SLICE_LEN - RECORD_LEN).map(drop),
         _ => Some(()),
     }
 }
