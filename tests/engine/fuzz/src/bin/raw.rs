@@ -163,7 +163,7 @@ impl Checker {
                 let is_metric = metric < GroupMetric::COUNT as u64;
                 self.groups.contains(&first) && is_metric && self.ascends(words)
             }
-            "neighbour" => self.groups.contains(&first),
+            "neighbour" | "group_migrations" | "group_long_waits" => self.groups.contains(&first),
             kind => self.is_grouped || !kind.starts_with("group"),
         }
     }
