@@ -36,7 +36,7 @@ use crate::{
         },
         switch::Sample, //
     },
-    topology,
+    topology, //
 };
 
 /// What CPUs keep for long waits. Allocated when the first limit is set, and kept until unload.

@@ -52,8 +52,8 @@ use crate::{
         Variant, //
     },
     records::Records,
-    resched::ReschedProbes, //
-    topology,
+    resched::ReschedProbes,
+    topology, //
 };
 
 /// Waits, when it is dropped, until all samples that the last switches left have been delivered.

@@ -46,7 +46,7 @@ use crate::{
         CpuRecords,
         Records, //
     },
-    topology,
+    topology, //
 };
 
 pub(crate) use switch::{AnySettings, CpuRecorder, Variant};

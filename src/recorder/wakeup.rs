@@ -59,13 +59,19 @@ impl<F: WakeupFilter> SchedWaking<Chained<F>> for PerCpu<CpuRecorder> {
 }
 
 impl CpuRecorder {
+    /// Records who wakes a task, or created it.
     #[inline(always)]
-    fn waking<F: WakeupFilter>(&self, waking: Waking<'_>, waker: impl FnOnce(&CpuChain) -> Link) {
-        let tasks = &self.tasks;
+    fn woken_by(&self, waking: &Waking<'_>, waker: impl FnOnce(&CpuChain) -> Link) {
         if let Some(chain) = &self.chain {
-            let state = tasks.pages(&waking).get(waking.task.pid());
+            let state = self.tasks.pages(waking).get(waking.task.pid());
             state.woken_by(waking.task, waker(chain));
         }
+    }
+
+    #[inline(always)]
+    fn waking<F: WakeupFilter>(&self, waking: Waking<'_>, waker: impl FnOnce(&CpuChain) -> Link) {
+        self.woken_by(&waking, waker);
+        let tasks = &self.tasks;
         record_wakeup::<F, _>(WakeupView { waking, tasks });
     }
 
@@ -84,16 +90,12 @@ impl CpuRecorder {
 
 impl SchedWakeupNew for PerCpu<CpuRecorder> {
     fn sched_wakeup_new(&self, waking: Waking<'_>) {
-        let recorder = self.this(&waking);
-        let Some(chain) = &recorder.chain else {
-            return;
-        };
-        let waker = chain.waker(waking.task);
-        let waker = match waker.context() {
-            Context::Task => waker.within(Context::Fork),
-            _ => waker,
-        };
-        let state = recorder.tasks.pages(&waking).get(waking.task.pid());
-        state.woken_by(waking.task, waker);
+        self.this(&waking).woken_by(&waking, |chain| {
+            let waker = chain.waker(waking.task);
+            match waker.context() {
+                Context::Task => waker.within(Context::Fork),
+                _ => waker,
+            }
+        });
     }
 }

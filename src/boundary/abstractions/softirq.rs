@@ -17,6 +17,7 @@ use super::{
     context,
     per_cpu::ThisCpu,
     smp::this_cpu,
+    task::with_current,
     tracepoint::declare_probe, //
 };
 
@@ -71,8 +72,7 @@ fn interruptions() -> u32 {
 
 /// Returns whether the current task is a kernel thread that runs softirqs. Any context.
 pub(crate) fn is_softirq_thread() -> bool {
-    // SAFETY: Callable in any context, with the current task, which exists.
-    unsafe { bindings::schedhist_is_softirq_thread(bindings::get_current()) }
+    with_current(|task| task.is_softirq_thread())
 }
 
 /// A softirq that is raised, or begins to run, on this CPU. A value exists only within the probe.

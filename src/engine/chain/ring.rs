@@ -135,8 +135,8 @@ impl Entry {
 
 /// The last slices of tasks on a CPU, in entries `P`, and who raised its softirqs.
 ///
-/// Only the CPU writes it, with interrupts off, or at a wakeup with one store; any CPU reads it. A
-/// reader that is slower than the CPU notices that a slice was overwritten.
+/// Only the CPU writes it; any CPU reads it. A reader that is slower than the CPU notices that a
+/// slice was overwritten.
 ///
 /// # Invariants
 ///

@@ -62,7 +62,8 @@ pub fn kept_slices(out: &mut impl Sink, now: u64, since: u64) {
     out.write(&fields.bytes);
 }
 
-/// Writes a slice that `cpu` keeps for chains: of the file `slices`, which then has an [`end`].
+/// Writes a slice that `cpu` keeps for chains: of the file `slices`, which then has an
+/// [`end`](super::end).
 pub fn kept_slice(out: &mut impl Sink, cpu: u32, kept: &Kept) {
     let slice = &kept.slice;
     record::<KEPT_SLICE_LEN>(out, types::KEPT_SLICE, KEPT_SLICE_LEN, |fields| {
