@@ -4,12 +4,11 @@
 import os
 import shutil
 import subprocess
-import urllib.request
 from pathlib import Path
 
 from harness import cgroup
 from harness.test import TREE, Wrong, defer, eq, matches, run, skip, start, wait_until
-from harness.tool import TOOL, begin
+from harness.tool import TOOL, begin, scrape
 
 SYSTEMD = "/usr/lib/systemd/systemd"
 # Where systemd looks for units: it starts nothing else of the root's.
@@ -22,14 +21,6 @@ SCRIPT = f"""
     cp /usr/lib/systemd/system/*.target {UNITS}
     exec env container=test SYSTEMD_UNIT_PATH={UNITS} {SYSTEMD} --unit=schedhist-export.socket --log-target=console
 """
-
-
-def scrape() -> str:
-    try:
-        with urllib.request.urlopen("http://127.0.0.1:9763/metrics", timeout=120) as answer:
-            return answer.read().decode()
-    except OSError:
-        return ""
 
 
 def exporter() -> list[str]:

@@ -7,14 +7,13 @@ import os
 import re
 import subprocess
 import time
-import urllib.request
 from pathlib import Path
 
 from harness import cgroup
 from harness.test import (THOROUGH, TREE, allow, cpus, defer, eq, helper, matches, note, skip, start, wait_until,
                           write_file)
 from harness.terminal import need_terminal, on_screen, open_terminal, terminal
-from harness.tool import TOOL, Job, begin, tool
+from harness.tool import TOOL, Job, begin, scrape, tool
 
 # What answers each task, and the status of its last command.
 ANSWERS: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -118,17 +117,9 @@ def answer(number: str, commands: list[str]) -> None:
 def scraped(commands: list[str]) -> None:
     """Runs the task whose last command goes on: Prometheus gets its figures."""
     start("bash", "-c", "\n".join(commands))
-
-    def page() -> str:
-        try:
-            with urllib.request.urlopen("http://127.0.0.1:9763/metrics", timeout=60) as answered:
-                return answered.read().decode()
-        except OSError:
-            return ""
-
-    wait_until("the exporter to serve", page)
+    wait_until("the exporter to serve", scrape)
     [series] = re.findall(r"schedhist\w+_bucket", Path("rules.yml").read_text())
-    matches("the series of the rule", rf'{series}{{group="/system.slice/web.service",service="web",le="', page())
+    matches("the series of the rule", rf'{series}{{group="/system.slice/web.service",service="web",le="', scrape())
 
 
 def live_view() -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,6 +108,15 @@ class Job:
 
 
 # --- what it prints ---
+
+
+def scrape() -> str:
+    """Returns what `schedhist export` serves at its own port; nothing if it does not."""
+    try:
+        with urllib.request.urlopen("http://127.0.0.1:9763/metrics", timeout=120) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
 
 
 def says(text: str, *parts: str) -> None:

@@ -13,6 +13,7 @@ use std::{
 use clap::builder::TypedValueParser;
 use schedhist_core::{
     chains::{self, Chain, Hop},
+    engine::metric::{Metric, Side},
     groups::SureNames,
     path::Slices,
     raw,
@@ -133,11 +134,12 @@ fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words
     }
 }
 
-/// Returns whether samples of a metric are waits or sleeps, which have chains.
+/// Returns whether samples of a metric are waits or sleeps, which have chains: see
+/// [`engine::chain::Chains::keep`](schedhist_core::engine::chain::Chains::keep).
 pub fn has_chains(metric: &str) -> bool {
-    !"oncpu idle resched resched_lazy none"
-        .split(' ')
-        .any(|name| name == metric)
+    let is_it = |one: &&Metric| one.name() == metric;
+    metric != "none" && { Metric::ALL.iter().find(is_it) }
+        .is_none_or(|one| one.side() != Side::Prev)
 }
 
 /// Makes the module keep slices for chains, unless it does, for as long as the result exists.

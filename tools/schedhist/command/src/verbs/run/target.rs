@@ -67,9 +67,8 @@ impl Target {
                         }
                     }
                     // Of several that are called so, some may have ended.
-                    match has_ended {
-                        Some(why) if all.len() == others => return Err(why),
-                        _ => {}
+                    if let Some(why) = has_ended.filter(|_| all.len() == others) {
+                        return Err(why);
                     }
                 }
                 all.sort_by_cached_key(|one| one.pid);
