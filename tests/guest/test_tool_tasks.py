@@ -26,7 +26,7 @@ ANSWERS: dict[str, tuple[int, tuple[str, ...]]] = {
     "6": (3, (r"^## CPU \d: runq_\w+ of [^%]*\d% +\S+  \S+:\d+ ", "\n  backwards, who woke whom:\n")),
     "7": (0, (r"night.html: \d+ bytes",)),
     "8": (0, (r"\nrunq +p75 +\S+ +\S+ +\S+ +\S+  (different|cannot tell)\n",)),
-    "9": (1, (r"^BROKEN +runq.p90 of web.service < 1ms: \d",)),
+    "9": (1, (r"^BROKEN +runq.p90 of web.service < 50us: \d",)),
     "10": (0, ("",)),
 }
 # How long commands measure.
@@ -125,7 +125,7 @@ def scraped(commands: list[str]) -> None:
 def live_view() -> None:
     """`top` shows the limit that is broken, and who is in the way."""
     open_terminal("100x30", "schedhist top --limits limits.txt")
-    on_screen(r"^Limits  BROKEN runq.p90 of web.service < 1ms: [\s\S]*batch.service +\d+%")
+    on_screen(r"^Limits  BROKEN runq.p90 of web.service < 50us: [\s\S]*batch.service +\d+%")
     if os.environ.get("SCHEDHIST_CAPTURES"):
         for size in "100x30", "80x24":
             columns, lines = size.split("x")
