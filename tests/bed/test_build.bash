@@ -34,3 +34,28 @@ begin_build() {
 }
 
 check build/begun begin_build
+
+# What the headers of other distributions have of a kernel's rust/, by their packaging: the crates'
+# metadata and the macros, in a folder (Arch) or behind a link (Ubuntu: kdir/linked). A kernel of
+# our own, if one has been built, is cut down to that; the first word is its name.
+# shellcheck disable=SC2016
+cut='
+kdir=/build/kernels/$0 rust=/tmp/rust
+mkdir "$rust"
+cp -a "$kdir"/rust/*.rmeta "$kdir"/rust/*.so "$rust"
+mount --bind "$rust" "$kdir/rust"
+scripts/check-kdir "$kdir"
+SCHEDHIST_CRATES=/nonexistent scripts/crates/stage /schedhist /tmp/staged "$kdir"
+make -C "$kdir" M=/tmp/staged LLVM=1 modules
+[[ -e /tmp/staged/schedhist.ko ]]'
+
+built=''
+for kernel in debug proxy kcsan cfi; do
+	# shellcheck source=scripts/bed/lib.sh
+	[[ -n $built ]] || built=$(. scripts/bed/lib.sh; ! compgen -G "$STAMPS/kernel-*[0-9]-schedhist-$kernel" > /dev/null || echo "$kernel")
+done
+if [[ -n $built ]]; then
+	check build/metadata run 0 scripts/bed/root -- bash -euc "$cut" "$built"
+else
+	echo "skip build/metadata: no kernel with Rust has been built here (scripts/bed/kernel debug)"
+fi

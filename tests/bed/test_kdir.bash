@@ -33,6 +33,16 @@ kdir_accepts() {
 	[[ -z $said ]]
 }
 
+# As on Ubuntu: the crates are in a package of their own; without it, they are built with the module.
+kdir_linked() {
+	mkdir "$work/linux-lib-rust"
+	mv "$kdir/rust" "$work/linux-lib-rust"
+	ln -s ../linux-lib-rust/rust "$kdir/rust"
+	kdir_accepts
+	rm "$work/linux-lib-rust/rust/libkernel.rmeta"
+	kdir_refuses "core library is not installed"
+}
+
 kdir_refuses() {
 	run 1 scripts/check-kdir "$kdir"
 	says "schedhist: cannot build for $kdir" "$@"
@@ -259,6 +269,7 @@ kdir_of() {
 
 check kdir/real kdir_real
 check kdir/good kdir kdir_accepts
+check kdir/linked kdir kdir_linked
 check kdir/quotes kdir kdir_quotes
 check kdir/candidate kdir_of "$kdir_newest.0-rc7-amd64" kdir_accepts
 check kdir/empty-name kdir_empty_name
