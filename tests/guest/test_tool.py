@@ -45,6 +45,14 @@ def test_tool_remedies():
     says(said.out, "FAIL debugfs the kernel has none: it was booted with debugfs=off")
     eq("vain advice", re.findall("modprobe|mount -t", said.out), [])
     narrow(said.out)
+    # It says which kernels were tested.
+    for status, release, text in ((2, "7.3.4-amd64", "ok kernel 7.3.4-amd64"), (2, "6.12.1", "ok kernel 6.12.1"),
+                                  (2, "6.13.1", "warn kernel 6.13.1 -> the module was never tested with it, but with"),
+                                  (3, "6.1.0", "FAIL kernel 6.1.0 -> the module needs Linux 6.12 or later: boot")):
+        Path("osrelease").write_text(release)
+        said = ends(status, "unshare", "--mount", "bash", "-c",
+                    'mount --bind osrelease /proc/sys/kernel/osrelease && exec "$0" doctor', TOOL)
+        says(said.out, text)
     load()
     for path in (TOOL, TOOL.parent):
         path.chmod(0o755)
