@@ -80,9 +80,9 @@ test:
 	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
 
 ## test-matrix  run all guest tests on all kernels, stock and our own; ends with a table (KERNELS=)
-#              Unless KERNELS= is given, runs all tests of the engine under sanitizers first.
+#              Unless KERNELS= is given, first tests the engine under sanitizers, and what of the test bed takes long.
 test-matrix:
-	$(if $(KERNELS),,@scripts/bed/root -- tests/engine/run sanitize all)
+	$(if $(KERNELS),,@scripts/bed/root -- tests/engine/run sanitize all && tests/bed/run arm64 next)
 	@tests/matrix $(KERNELS)
 
 ## test-next   build for the kernel that Debian experimental or TREE= has, and say what broke

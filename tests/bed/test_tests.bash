@@ -32,9 +32,16 @@ run_after() {
 
 check run/after run_after
 
-# Users run the mutants by hand. Here their patches must apply, and the compiler must accept or
-# reject them as expected.
-tests/mutants/run --build || failed=1
+# Users run the mutants by hand. Here their patches must apply.
+mutants_apply() {
+	local patch
+	for patch in tests/mutants/*.patch; do
+		echo "$patch"
+		scripts/bed/root -- patch -p0 --fuzz=0 --force --dry-run --silent < "$patch"
+	done
+}
+
+check mutants/apply mutants_apply
 
 # tests/guest/sites.py must reject bad machine code.
 scripts/bed/root -- tests/bed/sites.py "$(scripts/bed/build)" || failed=1
