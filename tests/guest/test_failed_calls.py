@@ -98,19 +98,9 @@ def fail_enable(probes, *parameters):
 
 @seeks_leaks
 def test_failed_calls_enable():
-    fail_enable(len(PROBED))
-
-
-@seeks_leaks
-def test_failed_calls_chain():
-    """Three probes more: of new tasks that are woken, and of softirqs that are raised and that begin."""
-    fail_enable(len(PROBED) + 3, "chain=16")
-
-
-@seeks_leaks
-def test_failed_calls_groups():
-    """Two probes more: of programs that are executed, and of renames or moves."""
-    fail_enable(len(PROBED) + 2, "group_by=comm")
+    """Five probes more for chains and groups: of new tasks that are woken, of softirqs that are raised and that
+    begin, of programs that are executed, and of renames or moves."""
+    fail_enable(len(PROBED) + 5, "chain=16", "group_by=comm")
     unload()
     fail_enable(len(PROBED) + 2, "group_by=cgroup")
 
