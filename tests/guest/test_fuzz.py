@@ -1,33 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random input, and input that is nearly right, for the files and the module parameters: see fuzz.c and
-fuzz_params.c. Input that is right by the documentation is accepted; all other input is refused and changes
-nothing.
+"""Random input, and input that is nearly right, for the files, by fuzz.c, and for the module parameters. Input
+that is right by the documentation is accepted; all other input is refused and changes nothing.
 
-SCHEDHIST_SEED          the seed of a run, which a fuzzer prints
+SCHEDHIST_SEED          the seed of a run, which is printed
 SCHEDHIST_FUZZ_INPUTS   the maximum number of inputs for the files
-SCHEDHIST_FUZZ_LOADS    the maximum number of loads of the module
-SCHEDHIST_FUZZ_SECONDS  the maximum run time of a fuzzer
+SCHEDHIST_FUZZ_SECONDS  the maximum time of a run
 
 Pass them into the guest with env(1): see docs/testing.md.
 """
 
+import errno
 import os
 import random
 import re
 import subprocess
+import time
 from pathlib import Path
 
 from harness import log
-from harness.test import (DEBUG, DEBUGFS, KO, THOROUGH, WORK, Wrong, allow, amount, assert_gone, bursts, check_laws,
-                          expedite_rcu, helper, load, measure, messages, reset, seeks_leaks, unload, write)
+from harness.names import DEFAULT, RECORDED
+from harness.test import (DEBUG, DEBUGFS, HAS_RESCHED, THOROUGH, WORK, Wrong, allow, amount, assert_gone, bursts,
+                          check_laws, eq, expedite_rcu, helper, load, measure, messages, note, reset, seeks_leaks,
+                          status, unload, value, write)
 
 
-def fuzz(program, target, limit, most, seconds):
-    """Runs a fuzzer, which prints all log lines but our own. Asserts that there is no report in them."""
-    seed = os.environ.get("SCHEDHIST_SEED", str(random.randrange(1 << 32)))
-    bounds = os.environ.get(limit, str(most)), os.environ.get("SCHEDHIST_FUZZ_SECONDS", str(seconds))
+SEED = os.environ.get("SCHEDHIST_SEED", str(random.randrange(1 << 32)))
+
+
+def seconds(usual):
+    return int(os.environ.get("SCHEDHIST_FUZZ_SECONDS", usual))
+
+
+def fuzz():
+    """Runs the fuzzer, which prints all log lines but our own. Asserts that there is no report in them."""
+    # As many inputs as the time allows; kernels of ours are slow.
+    bounds = os.environ.get("SCHEDHIST_FUZZ_INPUTS", "1000000"), str(seconds(amount(10, 20, 600 if DEBUG else 2400)))
     with log.quiet():
-        done = subprocess.run([helper(program), target, *bounds, seed], stderr=subprocess.PIPE, text=True,
+        done = subprocess.run([helper("fuzz"), DEBUGFS, *bounds, SEED], stderr=subprocess.PIPE, text=True,
                               errors="replace", check=False)
     print(done.stderr)
     if done.returncode:
@@ -48,8 +57,7 @@ def test_fuzz_files():
     load()
     expedite_rcu()
     with bursts():
-        # As many inputs as the time allows; kernels of ours are slow.
-        fuzz("fuzz", DEBUGFS, "SCHEDHIST_FUZZ_INPUTS", 1000000, amount(10, 20, 600 if DEBUG else 2400))
+        fuzz()
     # The module still works.
     measure(0)
     write("metrics", "all")
@@ -62,9 +70,81 @@ def test_fuzz_files():
     assert_gone()
 
 
+PRECISIONS = [*"1234567", *"08", "07", "08", "0x5", "0X7", "0b101", "0o7", "+5", "-1", "-0", "", "5\n", " 5", "5 ",
+              "1_0", "4294967301", "18446744073709551621", "0x", "0x+5", "++5", "5.0", "five", "\u0665", "5".zfill(68)]
+# The last ones are the longest value that fits, and one that does not.
+SPECS = ["default", "all", "none", "oncpu", "runq,idle", " offcpu\n", "wakeup\toncpu", "all," * 30 + "default",
+         "all," * 30 + "default,"]
+SETS = {name: {name} for name in RECORDED if HAS_RESCHED or not name.startswith("resched")}
+SETS |= {"runq": {"runq_wakeup", "runq_preempt"}, "default": set(DEFAULT), "all": {*SETS}, "none": set()}
+
+
+def precision_of(text):
+    """Returns the precision that the parameter takes from a value, as the kernel parses numbers, or None."""
+    found = re.fullmatch(r"\+?(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))\n?", text)
+    number = next(int(digits, base) for digits, base in zip(found.groups(), (16, 8, 10)) if digits) if found else 0
+    return number if 1 <= number <= 7 else None
+
+
+def metrics_of(text):
+    """Returns what the file shows of the metrics that the parameter takes from a value, or None."""
+    words = [word for word in re.split("[, \t\n\f\r]+", text) if word]
+    if len(os.fsencode(text)) >= 128 or not words or not {*words} <= SETS.keys() or "none" in words[1:] + words[:-1]:
+        return None
+    found = set().union(*(SETS[word] for word in words))
+    return " ".join(name for name in RECORDED if name in found) or "none"
+
+
+def some_metrics():
+    """Returns a value, which may hold anything but the quotes around it."""
+    if random.randrange(2):
+        return random.choice(SPECS)
+    text = random.choice(", \t\n").join(random.choices([*SETS, "Idle", "runq_", "max", "1"], k=random.randrange(6)))
+    for _ in range(random.randrange(4)):
+        at = random.randrange(len(text) + 1)
+        byte = bytes([random.randrange(256)]).decode("utf-8", "surrogateescape")
+        text = text[:at] + random.choice([byte, ",", " "]) + text[at + random.randrange(3):]
+    return re.sub('["\0]', "_", text)
+
+
+def load_some(number):
+    """Loads the module with some parameters, and returns whether it took them: those that are right, and no others."""
+    precision, metrics = random.choice(PRECISIONS[: random.choice([7, None])]), some_metrics()
+    parameters, shown = [], {"precision": 5, "metrics": metrics_of("default")}
+    if random.randrange(4):
+        parameters.append(f'precision="{precision}"')
+        shown["precision"] = precision_of(precision)
+    if random.randrange(2):
+        parameters.append(f'metrics="{metrics}"')
+        shown["metrics"] = metrics_of(metrics)
+    # The kernel does not refuse an unknown parameter.
+    more, is_good = random.choice([(f"bogus={number}", True), ("precision", False), ('metrics=""', False),
+                                   (" " * 60000, True), ("metrics=" + "x" * 60000, False), *[("", True)] * 19])
+    is_good = is_good and None not in shown.values()
+    try:
+        load(*parameters, more)
+    except OSError as error:
+        if is_good or error.errno not in (errno.EINVAL, errno.ERANGE, errno.ENOSPC, errno.EEXIST):
+            raise Wrong(f"{parameters} {more:.80} were refused: {error}") from error
+        is_good = False
+    else:
+        if not is_good:
+            raise Wrong(f"{parameters} {more:.80} were taken")
+        eq(f"{parameters}", {"precision": status("precision"), "metrics": value("metrics")}, shown)
+        unload()
+    assert_gone()
+    return is_good
+
+
 @seeks_leaks
 @allow(900)
 def test_fuzz_parameters():
     expedite_rcu()
-    fuzz("fuzz_params", KO, "SCHEDHIST_FUZZ_LOADS", 1000, 300 if THOROUGH else 8)
-    assert_gone()
+    note(f"SCHEDHIST_SEED={SEED}")
+    random.seed(SEED)
+    end, taken = time.monotonic() + seconds(300 if THOROUGH else 8), []
+    with log.quiet():
+        # Longer if it takes that until there was one of each.
+        while time.monotonic() < end or len({*taken}) < 2:
+            taken.append(load_some(len(taken)))
+    note(f"{len(taken)} loads, {sum(taken)} accepted")

@@ -317,38 +317,3 @@ static bool is_taken_otherwise(enum kind kind, const char *text, size_t length, 
 		return false;
 	}
 }
-
-/* Parses a number as the kernel does: a prefix is allowed, a plus before and a newline after it. */
-unsigned int precision_of(const char *text)
-{
-	int base = 10, digits = 0;
-	uint64_t number = 0;
-
-	if (text[0] == '+')
-		text++;
-	if (text[0] == '0' && tolower((unsigned char)text[1]) == 'x' && isxdigit((unsigned char)text[2])) {
-		base = 16;
-		text += 2;
-	} else if (text[0] == '0') {
-		base = 8;
-	}
-	for (; *text && strcmp(text, "\n"); text++, digits++) {
-		int digit = isdigit((unsigned char)*text)  ? *text - '0' :
-			    isxdigit((unsigned char)*text) ? tolower((unsigned char)*text) - 'a' + 10 :
-							     99;
-
-		if (digit >= base)
-			return 0;
-		number = number * base + digit;
-		if (number > UINT32_MAX)
-			return 0;
-	}
-	return digits && number <= 7 ? number : 0;
-}
-
-bool is_metrics(const char *text)
-{
-	char shown[LONGEST_SHOWN];
-
-	return strlen(text) < 128 && is_taken(METRICS, text, strlen(text), shown);
-}

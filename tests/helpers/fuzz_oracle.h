@@ -35,9 +35,4 @@ int error_of(enum kind kind, const char *text, size_t length, char shown[LONGEST
  */
 bool is_taken(enum kind kind, const char *text, size_t length, char shown[LONGEST_SHOWN]);
 
-/* Returns the precision that the module's parameter takes from the value; 0 if it is refused. */
-unsigned int precision_of(const char *text);
-/* Returns whether the module's parameter accepts the value. */
-bool is_metrics(const char *text);
-
 #endif
