@@ -11,8 +11,8 @@ from pathlib import Path
 from harness import cgroup, raw
 from harness.groups import begin, check_group_laws, group_of, groups, head_of, names, of_group
 from harness.test import (CULPRITS, GROUP_COUNTERS, GROUP_METRICS, THOROUGH, TRACEFS, WORK, Wrong, allow, amount,
-                          check_laws, cpus, eq, expedite_rcu, load, measure, note, read, run, skip, spawn, start, stop,
-                          task_ids, wait_until, within, write, write_file)
+                          check_laws, cpus, eq, expedite_rcu, hog, load, measure, note, read, run, skip, spawn, start,
+                          stop, task_ids, wait_until, within, write, write_file)
 from harness.trace import clear, enable, lines
 from storm import storm
 from test_group_list import refused, rule
@@ -94,11 +94,7 @@ def spin_when_told():
     os.sched_setaffinity(0, {0})
     while not (WORK / "spin").exists():
         time.sleep(0.01)
-    os.sched_setaffinity(0, {1})
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
-    (WORK / "spins").touch()
-    while True:
-        pass
+    hog(1000, WORK / "spins", 10)
 
 
 def test_group_gone_busy():

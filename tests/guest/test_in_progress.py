@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from harness import raw
-from harness.test import (WORK, Wrong, busy, check_laws, cpus, defer, eq, kill_group, load, measure, skip, spawn,
+from harness.test import (WORK, Wrong, busy, check_laws, cpus, defer, eq, hog, kill_group, load, measure, skip, spawn,
                           status, unload, wait_until, within, write, write_file)
 from harness.tool import Job, begin, objects, says, tool
 
@@ -105,10 +105,7 @@ class Hog:
     @staticmethod
     def _hold(hogs):
         call_this("hog")
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-        hogs.touch()
-        while True:
-            pass
+        hog(1000, hogs)
 
     def end(self):
         if self.pid:

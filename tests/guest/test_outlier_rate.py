@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """The number of outliers reported: a rate that recovers, and a total."""
 
+import os
 import re
 import time
+from pathlib import Path
 
 from harness import log
 from harness.outliers import check_all_counted, report_all
-from harness.test import (bursts, busy, eq, helper, load, load_all, measure, note, read, reset, run, status,
-                          wait_for_count, wait_until, within, write)
+from harness.test import (WORK, bursts, busy, cpus, eq, hog, load, load_all, measure, note, read, reset, skip, spawn,
+                          status, succeeds, wait_for_count, wait_until, within, write)
 
 
 def said(mark: log.Mark, number: int, pattern: str) -> None:
@@ -61,10 +63,32 @@ def test_outlier_rate():
     eq("for a monitoring system", exported("outliers"), reported)
 
 
+def overdue():
+    """A task sleeps uninterruptibly for 300 ms, and then waits for its CPU for 700 ms, which a real-time task has."""
+    fifo = WORK / "fifo"
+    fifo.unlink(missing_ok=True)
+    os.mkfifo(fifo)
+    # It sleeps until its child, which waits for a writer, executes a program.
+    opens = os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0
+    victim = spawn(lambda: os.waitpid(os.posix_spawn("/bin/true", ["true"], {}, file_actions=[opens]), 0))
+    wait_until("its sleep", lambda: Path(f"/proc/{victim}/stat").read_text().rpartition(") ")[2][0] == "D")
+    # Its child, which can run, keeps CPU 0.
+    os.sched_setaffinity(victim, {1})
+    time.sleep(0.2)
+    spinner = spawn(hog, 0.8)
+    time.sleep(0.1)
+    os.close(os.open(fifo, os.O_WRONLY))
+    succeeds(spinner)
+    succeeds(victim)
+
+
 def test_outlier_rate_late():
     """A task that was blocked is reported when it runs again, and takes its turn of the rate then, however
     long ago it was woken."""
-    rate, overdue = 6, helper("overdue")
+    if cpus() < 2:
+        skip("it needs two CPUs")
+    os.sched_setaffinity(0, {0})
+    rate = 6
     load()
     measure(0)
     write("threshold_ns/runq_wakeup", 500_000_000)
@@ -73,7 +97,7 @@ def test_outlier_rate_late():
         write("outlier_rate", rate)
         reset()
         measure(1)
-        run(overdue, "1", "700")
+        overdue()
         measure(0)
         reported, suppressed = status("outliers"), status("outliers_suppressed")
         note(f"{reported} reported, {suppressed} suppressed")

@@ -9,14 +9,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from harness import cgroup
 from harness.kernel import has_symbol
 from harness.listeners import Bpftrace
-from harness.test import (CPU1, DEBUGFS, EVENTFS, THOROUGH, TRACEFS, WORK, Wrong, about_numbers, allow, bursts, cpus, defer,
-                          eq, expedite_rcu, helper, lines_of, load, matches, needs, note, run, skip, spawn, start,
-                          value, wait_until, within, write, write_file)
+from harness.test import (CPU1, DEBUGFS, EVENTFS, THOROUGH, TRACEFS, WORK, Wrong, about_numbers, allow, bursts, cpus,
+                          defer, eq, expedite_rcu, helper, hog, lines_of, load, matches, needs, note, run, skip,
+                          spawn, start, value, wait_until, within, write, write_file)
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           objects, says, soon_grouped_by, tool, unload_under_readers)
 from test_chain import wake_in_turn
@@ -191,16 +191,17 @@ def test_tool_attach():
     nap = f"import time\nopen('/proc/self/comm', 'w').write('{name}')\nwhile True: time.sleep(0.01)"
     pid = cgroup.start_in("web.service", sys.executable, "-c", nap)
     defer(os.kill, pid, signal.SIGKILL)
-    for rule, of_process, of_cgroup in (("none", "list", "list"), ("list", "list", "list"),
-                                        ("process", "process", ""), ("cgroup", "", "cgroup")):
+    for rule, of_process, of_cgroup, words in (("none", "list", "list", ["--unit", "web"]),
+                                               ("list", "list", "list", ["--cgroup", "/schedhist/web.service"]),
+                                               ("process", "process", "", []),
+                                               ("cgroup", "", "cgroup", ["--unit", "web"])):
         write("group_by", rule)
         if of_process:
             attached(pid, "process", of_process, "-p", str(pid))
         else:
             says(tool("run", "-p", str(pid), status=1).err, "tasks are grouped by 'cgroup' already")
         if of_cgroup:
-            attached(pid, "cgroup", of_cgroup, "--cgroup", "/schedhist/web.service")
-            attached(pid, "cgroup", of_cgroup, "--unit", "web")
+            attached(pid, "cgroup", of_cgroup, *words)
         if rule == "list":
             eq("rules that are left", rules(), [])
         write("group_by", "none")
@@ -627,14 +628,6 @@ def test_tool_stacks():
 RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 
 
-def hog_cpu1() -> NoReturn:
-    os.sched_setaffinity(0, {1})
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-    Path("hogs").touch()
-    while True:
-        pass
-
-
 def test_tool_stacks_hogged():
     """A real-time task that keeps a CPU, and so keeps kernel workers from it, does not keep `watch` waiting."""
     begin()
@@ -644,8 +637,7 @@ def test_tool_stacks_hogged():
     tool("watch", "-T", "60000000", "-d", "0.1", "--stacks")
     defer(write_file, RUNTIME, "950000")
     write_file(RUNTIME, "-1")
-    hog = spawn(hog_cpu1)
-    defer(os.kill, hog, signal.SIGKILL)
+    defer(os.kill, spawn(hog, 1000, Path("hogs")), signal.SIGKILL)
     wait_until("the hog", Path("hogs").exists)
     begun = time.monotonic()
     ends(0, "taskset", "--cpu-list", "0", TOOL, "watch", "-T", "60000000", "-d", "0.1", "--stacks")

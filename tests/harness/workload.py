@@ -31,6 +31,17 @@ def yielding() -> None:
         Path("/proc/self/autogroup").write_text("10")
 
 
+def hog(seconds: float, begun: Path | None = None, priority: int = 50) -> None:
+    """Keeps CPU 1 for so long, as a real-time task."""
+    os.sched_setaffinity(0, {1})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    if begun:
+        begun.touch()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
 def start(*command: str | Path, **options: Any) -> subprocess.Popen[bytes]:
     """Starts a program in the background, in a process group of its own; it ends with the test."""
     process = subprocess.Popen(command, **({"process_group": 0} | options))
