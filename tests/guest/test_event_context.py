@@ -583,7 +583,7 @@ def test_offcpu_profile():
         other = Listener(*symbols, "stdbuf", "-oL", "offcputime-libbpf", "-p", str(victim.pid))
         wait_until("offcputime", lambda: other.goes_on() and "Tracing" in other.said())
     victim.begin()
-    time.sleep(8)
+    time.sleep(4)
     # What it says is of the time of both profiles. They look up its functions while it is there.
     slept = victim.halt()
     perf.off()

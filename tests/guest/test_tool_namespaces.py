@@ -122,7 +122,7 @@ def test_tool_leader_gone():
     process = start(*PYTHON, HEADLESS, "60")
     status = Path(f"/proc/{process.pid}/status")
     wait_until("the first thread's end", lambda: re.search("^State:.Z", status.read_text(), re.M))
-    within("samples in 3 s", 60, samples(tool("cpudist", "-p", str(process.pid), "3", "1").out), 100_000)
+    within("samples in 1 s", 20, samples(tool("cpudist", "-p", str(process.pid), "1", "1").out), 100_000)
     process.kill()
     eq("status", process.wait(), -9)
     for rule in ("none", "list"):
