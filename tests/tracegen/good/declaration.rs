@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every type of field, a class, as many fields as possible, and text that is easy to get wrong.
+//! Every type of field, a class, as many fields as possible, weights, and text that is easy to get
+//! wrong, of a module that wants to know its listeners.
 
 /// A macro with the same name is not the declaration.
 macro_rules! trace_events {
@@ -30,7 +31,7 @@ named! {
 }
 
 trace_events! {
-    system sample;
+    system sample: hooked;
 
     // Not a doc comment.
     /// What happens to a task.
@@ -46,10 +47,12 @@ trace_events! {
         comm: Comm,
         /// How long it took,
         /// in two lines.
-        took_ns: Ns,
+        took_ns: Ns as weight,
     } => "comm={comm} pid={pid} took_ns={took_ns}";
 
     /// A task begins.
+    ///
+    /// And more about that.
     event task_begin: task;
 
     /// As many fields as there can be.
@@ -81,17 +84,18 @@ trace_events! {
     } => "yes={yes} a={a} b={b} c={c} d={d} cpu={cpu} "
         "{before}->{after} {first_comm} ==> {second_comm} {start_ns} {pid}";
 
-    /// A task ends.
-    ///
-    /// And more about that.
-    event task_end: task;
-
     /// An event called like its class.
     event task: task;
 
-    /// One small field, printed twice.
+    /// A field that is printed twice, a weight, and a field that is no argument.
     event any {
         /// The value.
         value: State,
-    } => "value={value}, again {value}";
+        /// How long it took.
+        took_ns: Ns as weight,
+        /// When it ended.
+        end_ns: Ns,
+        /// When it began.
+        start_ns: Ns = end_ns - took_ns,
+    } => "value={value}, again {value} {took_ns} {start_ns} {end_ns}";
 }

@@ -34,6 +34,8 @@ pub(crate) fn trace_task_begin_enabled() -> bool {
 
 /// A task begins.
 ///
+/// And more about that.
+///
 /// What happens to a task.
 ///
 /// The class says more:
@@ -61,49 +63,6 @@ fn emit_task_begin(pid: kernel::task::Pid, comm: &[kernel::ffi::c_char; TASK_COM
     // SAFETY: C copies `TASK_COMM_LEN` bytes of each name, which has as many, and
     // keeps no pointer. The other arguments are plain values; any value is fine.
     unsafe { crate::bindings::rust_do_trace_task_begin(pid, comm.as_ptr(), took_ns) };
-}
-
-/// Returns whether anybody listens to [`trace_task_end`].
-///
-/// While nobody does, this costs one patched branch.
-#[allow(dead_code)]
-#[inline(always)]
-pub(crate) fn trace_task_end_enabled() -> bool {
-    // SAFETY: C defines the variable, and its `key` is a static key.
-    unsafe { kernel::jump_label::static_branch_unlikely!(crate::bindings::__tracepoint_task_end, kernel::bindings::tracepoint, key) }
-}
-
-/// A task ends.
-///
-/// And more about that.
-///
-/// What happens to a task.
-///
-/// The class says more:
-///
-/// - This is
-///   a list.
-///
-/// - `pid`: The task's thread id.
-/// - `comm`: The task's name.
-/// - `took_ns`: How long it took,
-///   in two lines.
-#[allow(clippy::too_many_arguments)]
-#[inline(always)]
-pub(crate) fn trace_task_end(pid: kernel::task::Pid, comm: &[kernel::ffi::c_char; TASK_COMM_LEN], took_ns: u64) {
-    if trace_task_end_enabled() {
-        emit_task_end(pid, comm, took_ns);
-    }
-}
-
-/// Emits the event of [`trace_task_end`], out of the caller's way.
-#[allow(clippy::too_many_arguments)]
-#[cold]
-#[inline(never)]
-fn emit_task_end(pid: kernel::task::Pid, comm: &[kernel::ffi::c_char; TASK_COMM_LEN], took_ns: u64) {
-    // SAFETY: C copies `TASK_COMM_LEN` bytes of each name, which has as many, and
-    // keeps no pointer. The other arguments are plain values; any value is fine.
-    unsafe { crate::bindings::rust_do_trace_task_end(pid, comm.as_ptr(), took_ns) };
 }
 
 /// Returns whether anybody listens to [`trace_task`].
@@ -199,14 +158,16 @@ pub(crate) fn trace_any_enabled() -> bool {
     unsafe { kernel::jump_label::static_branch_unlikely!(crate::bindings::__tracepoint_any, kernel::bindings::tracepoint, key) }
 }
 
-/// One small field, printed twice.
+/// A field that is printed twice, a weight, and a field that is no argument.
 ///
 /// - `value`: The value.
+/// - `took_ns`: How long it took.
+/// - `end_ns`: When it ended.
 #[allow(clippy::too_many_arguments)]
 #[inline(always)]
-pub(crate) fn trace_any(value: State) {
+pub(crate) fn trace_any(value: State, took_ns: u64, end_ns: u64) {
     if trace_any_enabled() {
-        emit_any(value);
+        emit_any(value, took_ns, end_ns);
     }
 }
 
@@ -214,8 +175,8 @@ pub(crate) fn trace_any(value: State) {
 #[allow(clippy::too_many_arguments)]
 #[cold]
 #[inline(never)]
-fn emit_any(value: State) {
+fn emit_any(value: State, took_ns: u64, end_ns: u64) {
     // SAFETY: C copies `TASK_COMM_LEN` bytes of each name, which has as many, and
     // keeps no pointer. The other arguments are plain values; any value is fine.
-    unsafe { crate::bindings::rust_do_trace_any(sample_state(value)) };
+    unsafe { crate::bindings::rust_do_trace_any(sample_state(value), took_ns, end_ns) };
 }

@@ -6,6 +6,50 @@
 #include <linux/jump_label.h>
 #include <linux/module.h>
 #include <linux/stddef.h>
+#include <linux/trace_events.h>
+#include <linux/tracepoint.h>
+
+#include "sample_trace.h"
+
+/*
+ * Whoever is about to listen has a reference, so that the module's hooks run
+ * only while the module is there, and none of them while it is being unloaded.
+ */
+static int
+sample_event_reg(struct trace_event_call *call, enum trace_reg type, void *data)
+{
+	int ret;
+
+	switch (type) {
+	case TRACE_REG_REGISTER:
+#ifdef CONFIG_PERF_EVENTS
+	case TRACE_REG_PERF_REGISTER:
+#endif
+		if (!try_module_get(THIS_MODULE))
+			return -ENODEV;
+		ret = sample_trace_listen();
+		if (ret)
+			goto put;
+		ret = trace_event_reg(call, type, data);
+		if (!ret)
+			return 0;
+		break;
+	case TRACE_REG_UNREGISTER:
+#ifdef CONFIG_PERF_EVENTS
+	case TRACE_REG_PERF_UNREGISTER:
+#endif
+		ret = trace_event_reg(call, type, data);
+		break;
+	default:
+		return trace_event_reg(call, type, data);
+	}
+	sample_trace_unlisten();
+put:
+	module_put(THIS_MODULE);
+	return ret;
+}
+
+#define trace_event_reg sample_event_reg
 
 #define CREATE_TRACE_POINTS
 #define CREATE_RUST_TRACE_POINTS
@@ -30,6 +74,9 @@ CHECK_SIZE(everything, before, 1);
 CHECK_SIZE(everything, after, 1);
 CHECK_SIZE(everything, first_comm, TASK_COMM_LEN);
 CHECK_SIZE(everything, second_comm, TASK_COMM_LEN);
+CHECK_SIZE(any, took_ns, 8);
+CHECK_SIZE(any, end_ns, 8);
+CHECK_SIZE(any, start_ns, 8);
 CHECK_SIZE(any, value, 1);
 
 #ifndef DEFINE_RUST_DO_TRACE
@@ -40,15 +87,6 @@ void rust_do_trace_task_begin(pid_t pid,
 	trace_task_begin(pid,
 			 comm,
 			 took_ns);
-}
-
-void rust_do_trace_task_end(pid_t pid,
-			    const char *comm,
-			    u64 took_ns)
-{
-	trace_task_end(pid,
-		       comm,
-		       took_ns);
 }
 
 void rust_do_trace_task(pid_t pid,
@@ -87,9 +125,13 @@ void rust_do_trace_everything(bool yes,
 			 pid);
 }
 
-void rust_do_trace_any(enum sample_state value)
+void rust_do_trace_any(enum sample_state value,
+		       u64 took_ns,
+		       u64 end_ns)
 {
-	trace_any(value);
+	trace_any(value,
+		  took_ns,
+		  end_ns);
 }
 
 #endif
@@ -113,11 +155,13 @@ int sample_trace_reg(void)
 	if (!try_module_get(THIS_MODULE))
 		return -ENODEV;
 	static_branch_inc(&sample_trace_any.key);
+	sample_trace_used(true);
 	return 0;
 }
 
 void sample_trace_unreg(void)
 {
 	static_branch_dec(&sample_trace_any.key);
+	sample_trace_used(false);
 	module_put(THIS_MODULE);
 }

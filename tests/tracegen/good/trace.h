@@ -35,14 +35,23 @@ extern struct sample_trace_any_key sample_trace_any;
 int sample_trace_reg(void);
 void sample_trace_unreg(void);
 
+/*
+ * The module defines these. sample_trace_listen() is called before ftrace, perf
+ * or a BPF program on an event begins to listen, and fails if that must not
+ * be; sample_trace_unlisten() after it has ended. Both may sleep, and hold
+ * event_mutex. sample_trace_used() is called when the tracepoint of an event
+ * gets its first probe or loses its last, whoever listens, with
+ * tracepoints_mutex held: it must not register a probe.
+ */
+int sample_trace_listen(void);
+void sample_trace_unlisten(void);
+void sample_trace_used(bool used);
+
 /* What Rust calls to emit an event: the kernel makes these since 6.13. */
 #ifndef DEFINE_RUST_DO_TRACE
 void rust_do_trace_task_begin(pid_t pid,
 			      const char *comm,
 			      u64 took_ns);
-void rust_do_trace_task_end(pid_t pid,
-			    const char *comm,
-			    u64 took_ns);
 void rust_do_trace_task(pid_t pid,
 			const char *comm,
 			u64 took_ns);
@@ -58,7 +67,9 @@ void rust_do_trace_everything(bool yes,
 			      const char *second_comm,
 			      u64 start_ns,
 			      pid_t pid);
-void rust_do_trace_any(enum sample_state value);
+void rust_do_trace_any(enum sample_state value,
+		       u64 took_ns,
+		       u64 end_ns);
 #endif
 
 #endif /* _SAMPLE_TRACE_ONCE */
@@ -74,7 +85,7 @@ DECLARE_EVENT_CLASS(sample_task,
 
 	TP_ARGS(pid,
 		comm,
-		took_ns),
+		__perf_count(took_ns)),
 
 	TP_STRUCT__entry(
 		__field(u64, took_ns)
@@ -96,19 +107,6 @@ DECLARE_EVENT_CLASS(sample_task,
 );
 
 DEFINE_EVENT_FN(sample_task, task_begin,
-
-	TP_PROTO(pid_t pid,
-		 const char *comm,
-		 u64 took_ns),
-
-	TP_ARGS(pid,
-		comm,
-		took_ns),
-
-	sample_trace_reg, sample_trace_unreg
-);
-
-DEFINE_EVENT_FN(sample_task, task_end,
 
 	TP_PROTO(pid_t pid,
 		 const char *comm,
@@ -211,23 +209,47 @@ TRACE_EVENT_FN(everything,
 	sample_trace_reg, sample_trace_unreg
 );
 
-TRACE_EVENT_FN(any,
+DECLARE_EVENT_CLASS(any,
 
-	TP_PROTO(enum sample_state value),
+	TP_PROTO(enum sample_state value,
+		 u64 took_ns,
+		 u64 end_ns),
 
-	TP_ARGS(value),
+	TP_ARGS(value,
+		__perf_count(took_ns),
+		end_ns),
 
 	TP_STRUCT__entry(
+		__field(u64, took_ns)
+		__field(u64, end_ns)
+		__field(u64, start_ns)
 		__field(u8, value)
 	),
 
 	TP_fast_assign(
+		__entry->took_ns = took_ns;
+		__entry->end_ns = end_ns;
+		__entry->start_ns = end_ns - took_ns;
 		__entry->value = value;
 	),
 
-	TP_printk("value=%s, again %s",
+	TP_printk("value=%s, again %s %llu %llu %llu",
 		  show_sample_state(__entry->value),
-		  show_sample_state(__entry->value)),
+		  show_sample_state(__entry->value),
+		  (unsigned long long)__entry->took_ns,
+		  (unsigned long long)__entry->start_ns,
+		  (unsigned long long)__entry->end_ns)
+);
+
+DEFINE_EVENT_FN(any, any,
+
+	TP_PROTO(enum sample_state value,
+		 u64 took_ns,
+		 u64 end_ns),
+
+	TP_ARGS(value,
+		took_ns,
+		end_ns),
 
 	sample_trace_reg, sample_trace_unreg
 );
