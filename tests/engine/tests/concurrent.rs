@@ -3,57 +3,31 @@
 //! Readers on other CPUs while a CPU records.
 //!
 //! The cells are relaxed atomics, and so a reader may see a sample in one of them and not yet in
-//! another. These tests check the guarantees that hold nevertheless. Real threads show what this
-//! machine's memory model allows; `loom.rs` shows everything that the language allows, with fewer
-//! steps. Under Miri, as in `cargo miri test --test concurrent` with `-Zmiri-many-seeds`, these
-//! tests see stale values, too.
+//! another. `loom.rs` checks the guarantees that hold nevertheless, with all that the language
+//! allows. Here are the longest two of them on real threads, also for ThreadSanitizer.
 //!
 //! `seqcount.rs` argues why the sequence counter is sound.
 
 use std::{
-    collections::BTreeSet,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
 
 use schedhist_engine::engine::{
-    cell::Cell,
     group::task_group::Group,
-    histogram::{
-        bucket::{Precision, Scheme},
-        snapshot::{Baseline, Snapshot},
-    },
+    histogram::bucket::Scheme,
     identity::Identity,
-    metric::{Counter, Metric, MetricSet},
+    metric::{Metric, MetricSet},
     outlier::{
         history::Slice,
-        log::{next_after, Culprit, Limit, Log, CULPRITS, KEPT},
+        log::{Culprit, Log, CULPRITS, KEPT},
     },
-    switch::{
-        cpu::Cpu,
-        sample::{Cause, Sample},
-    },
+    switch::sample::{Cause, Sample},
 };
-use schedhist_engine::testing::idle_at;
+use schedhist_engine::testing::{idle_at, records};
 
 /// The number of samples that a writer records.
-const SAMPLES: u64 = if cfg!(miri) { 100 } else { 200_000 };
-
-fn scheme() -> Scheme {
-    Scheme::new(Precision::new(Precision::DEFAULT).expect("within range"))
-}
-
-/// Creates a measuring CPU with `count` samples of the same value in [`Metric::Idle`].
-fn cpu(number: u32, value: u64, count: u64) -> Cpu<Vec<Cell>> {
-    let cells = Cpu::<Vec<Cell>>::cells(scheme(), MetricSet::DEFAULT);
-    let bucket = Metric::Idle as usize * scheme().buckets() + scheme().index(value);
-    let cell = |index| Cell::new(if index == bucket { count } else { 0 });
-    let cpu = Cpu::new(number, scheme(), (0..cells).map(cell).collect());
-    let cpu = cpu.expect("as many cells as asked for");
-    cpu.begin(1, MetricSet::DEFAULT);
-    idle_at(&cpu, 1, |_| Identity::default());
-    cpu
-}
+const SAMPLES: u64 = 200_000;
 
 /// Returns the task of the `n`th sample: `n` determines all of it.
 fn identity(n: u64) -> Identity {
@@ -74,9 +48,6 @@ fn meanwhile(write: impl FnOnce() + Send, read: impl Fn() + Sync) {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     read();
-                    if cfg!(miri) {
-                        thread::yield_now();
-                    }
                 }
                 read();
             });
@@ -90,7 +61,8 @@ fn meanwhile(write: impl FnOnce() + Send, read: impl Fn() + Sync) {
 
 #[test]
 fn the_worst_sample_is_never_torn() {
-    let cpu = cpu(3, 0, 0);
+    let cpu = records(3, Scheme::DEFAULT, MetricSet::DEFAULT);
+    idle_at(&cpu, 1, |_| Identity::default());
     let seen = AtomicU64::new(0);
     let write = || {
         // Each sample is the worst so far, and so all of them are written.
@@ -145,7 +117,7 @@ fn culprit(n: u64, i: u64) -> Identity {
 
 #[test]
 fn outliers_are_never_torn() {
-    const OUTLIERS: u64 = if cfg!(miri) { 3 * KEPT as u64 } else { 30_000 };
+    const OUTLIERS: u64 = 30_000;
 
     let log = Log::default();
     let write = || {
@@ -216,225 +188,4 @@ fn outliers_are_never_torn() {
         assert_eq!(read(n), n > OUTLIERS - KEPT as u64, "{n}");
     }
     assert_eq!(log.reported(), OUTLIERS);
-}
-
-/// Lets `threads` threads take numbers, each until there are no more or it has `most`. Returns all
-/// numbers that they got.
-fn take_all(limit: &Limit, threads: usize, most: u64) -> Vec<u64> {
-    let mut all = Vec::new();
-    thread::scope(|scope| {
-        let take = || {
-            let mut mine = Vec::new();
-            while (mine.len() as u64) < most {
-                let Some(number) = limit.take() else {
-                    break;
-                };
-                assert!(mine.last().is_none_or(|last| *last < number));
-                mine.push(number);
-            }
-            mine
-        };
-        let takers: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
-        for taker in takers {
-            all.extend(taker.join().expect("a taker does not fail"));
-        }
-    });
-    all.sort_unstable();
-    all
-}
-
-#[test]
-fn a_limit_is_kept_by_all_together() {
-    const MANY: u64 = if cfg!(miri) { 50 } else { 20_000 };
-
-    let limit = Limit::new(MANY);
-    assert_eq!(limit.last(), 0);
-    assert!(take_all(&limit, 4, u64::MAX).into_iter().eq(1..=MANY));
-    assert_eq!((limit.get(), limit.last()), (MANY, MANY));
-    assert_eq!(limit.take(), None);
-    // This many more, whatever the limit was before.
-    limit.set(7);
-    assert!(take_all(&limit, 4, u64::MAX)
-        .into_iter()
-        .eq(MANY + 1..=MANY + 7));
-    assert_eq!((limit.get(), limit.last()), (7, MANY + 7));
-    // No limit.
-    limit.set(0);
-    let (first, last) = (MANY + 8, MANY + 7 + 4 * MANY);
-    assert!(take_all(&limit, 4, MANY).into_iter().eq(first..=last));
-    assert_eq!((limit.get(), limit.last()), (0, last));
-    // Fewer than were allowed.
-    limit.set(1);
-    assert_eq!(take_all(&limit, 4, u64::MAX), [last + 1]);
-}
-
-/// The limit is set repeatedly while numbers are taken: no number is given twice, none is left out.
-#[test]
-fn numbers_are_never_used_again() {
-    const TIMES: u64 = if cfg!(miri) { 20 } else { 5_000 };
-
-    let limit = Limit::new(1);
-    let done = AtomicBool::new(false);
-    let (taken, allowed) = thread::scope(|scope| {
-        let take = || {
-            let mut mine = Vec::new();
-            loop {
-                let is_last = done.load(Ordering::Acquire);
-                mine.extend(core::iter::from_fn(|| limit.take()));
-                if is_last {
-                    return mine;
-                }
-                thread::yield_now();
-            }
-        };
-        let takers: Vec<_> = (0..3).map(|_| scope.spawn(take)).collect();
-        let mut allowed = 1;
-        for n in 0..TIMES {
-            limit.set(1 + n % 5);
-            allowed += 1 + n % 5;
-            if n % 3 == 0 {
-                thread::yield_now();
-            }
-        }
-        done.store(true, Ordering::Release);
-        let mut taken = Vec::new();
-        for taker in takers {
-            taken.extend(taker.join().expect("a taker does not fail"));
-        }
-        (taken, allowed)
-    });
-    let count = taken.len() as u64;
-    assert!(count <= allowed);
-    assert_eq!(limit.last(), count);
-    assert_eq!(taken.iter().max(), Some(&count));
-    let different: BTreeSet<u64> = taken.into_iter().collect();
-    assert_eq!(different.len() as u64, count);
-}
-
-/// CPUs report outliers at the same time, while readers go from one to the next. No reader falls
-/// far behind, and so each gets all, in order.
-#[test]
-fn a_reader_gets_all_outliers() {
-    const OUTLIERS: u64 = if cfg!(miri) { 30 } else { 20_000 };
-    const WRITERS: u64 = 3;
-
-    let limit = Limit::new(OUTLIERS);
-    let logs: Vec<Log> = (0..WRITERS).map(|_| Log::default()).collect();
-    let seen = [AtomicU64::new(0), AtomicU64::new(0)];
-    let (limit, all, seen) = (&limit, &logs, &seen);
-    let write = |log: &Log| loop {
-        // All writers may come this far at once.
-        let slowest = seen.iter().map(|seen| seen.load(Ordering::Acquire)).min();
-        if limit.last() + WRITERS > slowest.unwrap_or_default() + KEPT as u64 {
-            thread::yield_now();
-            continue;
-        }
-        let Some(id) = log.take(limit) else {
-            break;
-        };
-        if id % 3 == 0 {
-            // Another CPU may overtake this one.
-            thread::yield_now();
-        }
-        assert!(log.report(id, &outlier(id), &identity(id), None).is_some());
-        limit.done();
-    };
-    let first_after = |seen| {
-        all.iter()
-            .filter_map(|log| Some((log.first_after(seen)?, log)))
-            .min_by_key(|(id, _)| *id)
-    };
-    let is_any_before = |id| all.iter().any(|log| log.may_report_before(id));
-    let read = |mine: &AtomicU64| {
-        let mut before = 0;
-        while before < OUTLIERS {
-            let Some((id, log)) = next_after(before, first_after, is_any_before) else {
-                thread::yield_now();
-                continue;
-            };
-            // The writers must not wait for a reader that has failed.
-            let next = if id == before + 1 { id } else { OUTLIERS };
-            mine.store(next, Ordering::Release);
-            assert_eq!(id, before + 1);
-            let found = log.read(id, &mut [Culprit::default(); CULPRITS]);
-            let found = found.map(|found| (found.id, found.sample, found.task));
-            assert_eq!(found, Some((id, outlier(id), identity(id))));
-            before = id;
-        }
-        assert!(next_after(before, first_after, is_any_before).is_none());
-    };
-    thread::scope(|scope| {
-        for log in all {
-            scope.spawn(move || write(log));
-        }
-        for mine in seen {
-            scope.spawn(move || read(mine));
-        }
-    });
-    assert_eq!(limit.last(), OUTLIERS);
-}
-
-#[test]
-fn counts_never_go_down() {
-    // Two CPUs write at the same time, and each starts where 32 bits are about to overflow.
-    let start = u64::from(u32::MAX) - SAMPLES / 2;
-    let cpus = [cpu(0, 100, start), cpu(1, 100, start)];
-    let cells = Cpu::<Vec<Cell>>::cells(scheme(), MetricSet::DEFAULT);
-    let baselines = [0, 1].map(|number: usize| {
-        let mut baseline = Baseline::new(scheme(), vec![0; cells]).expect("the right size");
-        baseline.take(&cpus[number]);
-        baseline
-    });
-    let write = || {
-        thread::scope(|scope| {
-            for cpu in &cpus {
-                scope.spawn(move || {
-                    let mut now = 1;
-                    for n in 0..SAMPLES {
-                        now += 100 + n % 2;
-                        idle_at(cpu, now, |_| Identity::default());
-                    }
-                });
-            }
-        });
-    };
-    let take = |is_reset: bool| {
-        let counts = vec![0; scheme().buckets()];
-        let mut snapshot = Snapshot::new(scheme(), counts).expect("the right size");
-        for (cpu, baseline) in cpus.iter().zip(&baselines) {
-            snapshot.add(cpu, is_reset.then_some(baseline), Metric::Idle);
-        }
-        snapshot
-    };
-    let (last_count, last_sum) = (AtomicU64::new(0), AtomicU64::new(0));
-    let switches = AtomicU64::new(0);
-    let read = || {
-        let least = last_count.load(Ordering::Acquire);
-        let snapshot = take(false);
-        assert!(snapshot.count() >= 2 * start, "{}", snapshot.count());
-        assert!(snapshot.count() >= least, "{} {least}", snapshot.count());
-        last_count.fetch_max(snapshot.count(), Ordering::AcqRel);
-
-        let least = last_sum.load(Ordering::Acquire);
-        let since = take(true);
-        assert!(since.count() <= 2 * SAMPLES, "{}", since.count());
-        let sum = u64::try_from(since.sum()).expect("a small sum");
-        assert!(sum >= least && sum <= 2 * 101 * SAMPLES, "{sum} {least}");
-        last_sum.fetch_max(sum, Ordering::AcqRel);
-
-        let least = switches.load(Ordering::Acquire);
-        let now = cpus.iter().map(|cpu| cpu.counter(Counter::Switches)).sum();
-        assert!(now >= least, "{now} {least}");
-        switches.fetch_max(now, Ordering::AcqRel);
-    };
-    meanwhile(write, read);
-    let snapshot = take(false);
-    assert_eq!(snapshot.count(), 2 * (start + SAMPLES));
-    assert!(snapshot.count() > 2 * u64::from(u32::MAX));
-    assert!(snapshot
-        .buckets()
-        .any(|(_, count)| count > u64::from(u32::MAX)));
-    let since = take(true);
-    assert_eq!(since.count(), 2 * SAMPLES);
-    assert_eq!(since.sum(), u128::from(2 * SAMPLES * 100 + SAMPLES));
 }

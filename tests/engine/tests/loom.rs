@@ -3,10 +3,9 @@
 //! Data shared between CPUs, in all interleavings up to a number of preemptions, with every value
 //! that the language's memory model allows a reader to see: `tests/engine/run loom`.
 //!
-//! `concurrent.rs` tests the same on the machine, with more of everything. Here there are two or
-//! three steps of each kind, and as many outliers kept, as `engine/outlier/log.rs` has it under
-//! `cfg(loom)`; but no interleaving is left out, up to one to three preemptions, or
-//! `LOOM_MAX_PREEMPTIONS`.
+//! There are two or three steps of each kind, and as many outliers kept, as
+//! `engine/outlier/log.rs` has it under `cfg(loom)`; but no interleaving is left out, up to one to
+//! three preemptions, or `LOOM_MAX_PREEMPTIONS`.
 
 #![cfg(loom)]
 

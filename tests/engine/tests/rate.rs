@@ -2,11 +2,6 @@
 
 //! The rate at which outliers may be reported.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    thread,
-};
-
 use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::outlier::rate::Rate;
@@ -137,34 +132,4 @@ fn a_rate_is_at_most_one_turn_per_nanosecond() {
     ] {
         assert_eq!(Rate::new(per_second).get(), expected);
     }
-}
-
-#[test]
-fn all_share_it() {
-    const PER_SECOND: u64 = if cfg!(miri) { 50 } else { 10_000 };
-
-    let rate = Rate::new(PER_SECOND);
-    let clock = AtomicU64::new(0);
-    let all = |most: u64, tick: u64| {
-        let take = || {
-            (0..most)
-                .filter(|_| rate.take(clock.fetch_add(tick, Relaxed)))
-                .count() as u64
-        };
-        thread::scope(|scope| {
-            let takers: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
-            takers
-                .into_iter()
-                .map(|taker| taker.join().expect("a taker does not fail"))
-                .sum::<u64>()
-        })
-    };
-    assert_eq!(all(PER_SECOND, 0), PER_SECOND);
-    // As time passes, as many as fit into it, except for a token that is not complete at the end.
-    let begin = clock.load(Relaxed);
-    let tick = SECOND / PER_SECOND / 5;
-    let taken = all(PER_SECOND, tick);
-    let intervals = (clock.load(Relaxed) - begin) / SECOND.div_ceil(PER_SECOND);
-    assert!(taken <= intervals + 1, "{taken} in {intervals}");
-    assert!(taken + 8 >= intervals, "{taken} in {intervals}");
 }

@@ -8,7 +8,10 @@ use common::{any_duration, any_scheme, cpu_of, new_cpu, snapshot_of, switch, Who
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     cell::Cell,
-    histogram::snapshot::{Baseline, Snapshot},
+    histogram::{
+        bucket::Scheme,
+        snapshot::{Baseline, Snapshot},
+    },
     metric::{Counter, Metric, MetricSet},
     switch::cpu::Cpu,
 };
@@ -96,6 +99,21 @@ fn ranks() {
         );
         assert_eq!(Some(bounds), Some(scheme.bounds(scheme.index(value))));
     }
+}
+
+/// The buckets count beyond 32 bits.
+#[test]
+fn large_counts() {
+    let cells = Cpu::<Vec<Cell>>::cells(Scheme::DEFAULT, MetricSet::DEFAULT);
+    let buckets = (0..cells).map(|_| Cell::new(u32::MAX.into())).collect();
+    let cpu = Cpu::new(0, Scheme::DEFAULT, buckets).expect("the right number");
+    cpu.begin(1, MetricSet::DEFAULT);
+    switch(&cpu, 1, Who::Idle);
+    switch(&cpu, 10, Who::Blocked);
+    let snapshot = snapshot_of(Scheme::DEFAULT, &[cpu]);
+    let sum = Scheme::DEFAULT.buckets() as u64 * u64::from(u32::MAX) + 1;
+    assert_eq!(snapshot.count(), sum);
+    assert!(snapshot.buckets().any(|(_, count)| count == 1 << 32));
 }
 
 /// Of equal maxima, the one of the first CPU is shown.
