@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{any_duration, any_scheme, cpu_of, new_cpu, snapshot_of, switch, Who};
+use common::{any_duration, any_scheme, cpu_of, new_cpu, record, snapshot_of, switch, Who};
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     cell::Cell,
@@ -55,9 +55,17 @@ proptest! {
     #[test]
     fn a_quantile_is_the_bucket_of_the_exact_one(
         scheme in any_scheme(),
+        earlier in vec(any_duration(), 0..20),
         mut durations in vec(any_duration(), 0..2000),
     ) {
-        let snapshot = snapshot_of(scheme, &[cpu_of(scheme, &durations)]);
+        let cpu = cpu_of(scheme, &earlier);
+        let cells = Cpu::<Vec<Cell>>::cells(scheme, MetricSet::DEFAULT);
+        let mut baseline = Baseline::new(scheme, vec![0; cells]).expect("the right number");
+        baseline.take(&cpu);
+        record(&cpu, &durations);
+        let mut snapshot = Snapshot::new(scheme, vec![0; scheme.buckets()]).expect("the same");
+        snapshot.add(&cpu, Some(&baseline), Metric::Oncpu);
+        prop_assert_eq!(snapshot.count(), durations.len() as u64);
         durations.sort_unstable();
         for ((quantile, found), (name, numerator, denominator)) in snapshot.quantiles().zip(SHARES) {
             prop_assert_eq!(quantile.name, name);

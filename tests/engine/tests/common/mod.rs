@@ -142,12 +142,17 @@ pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
 /// Creates the records of a CPU on which a task ran for `durations`, one after the other.
 pub(crate) fn cpu_of(scheme: Scheme, durations: &[u64]) -> Cpu<Vec<Cell>> {
     let cpu = new_cpu(scheme);
+    record(&cpu, durations);
+    cpu
+}
+
+/// Lets a task run on `cpu` for `durations`, each from 1 on.
+pub(crate) fn record(cpu: &Cpu<Vec<Cell>>, durations: &[u64]) {
     for duration in durations {
         cpu.forget();
-        switch(&cpu, 1, Who::Idle);
-        switch(&cpu, 1 + duration, Who::Blocked);
+        switch(cpu, 1, Who::Idle);
+        switch(cpu, 1 + duration, Who::Blocked);
     }
-    cpu
 }
 
 /// Creates a snapshot of the `oncpu` histograms of `cpus`, added up.
