@@ -174,7 +174,6 @@ proptest! {
 /// Samples that have a finite bucket carry a sum through its 64 bits unnoticed, unless it is looked
 /// at now and then.
 #[test]
-#[cfg_attr(miri, ignore = "far too slow")]
 fn sums_are_carried() {
     const TIMES: u64 = (1 << 23) + 10;
 
@@ -239,7 +238,6 @@ impl CpuGroups for &Carried<'_> {
 /// A switch carries the sums of one group at most, and those of each are carried before they can
 /// have grown by 2^63.
 #[test]
-#[cfg_attr(miri, ignore = "far too slow")]
 fn one_group_is_carried_at_a_time() {
     let scheme = Scheme::DEFAULT;
     let cpu = new_records(0, scheme, MetricSet::DEFAULT);

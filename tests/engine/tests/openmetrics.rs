@@ -194,7 +194,6 @@ fn length_is_bounded() {
 
 /// A published parser accepts the text. Runs only if `PYTHON` is a Python that has the parser.
 #[test]
-#[cfg_attr(miri, ignore)]
 fn published_parser_takes_it() {
     let Some(parser) = Parser::find() else {
         return;

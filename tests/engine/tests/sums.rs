@@ -89,7 +89,6 @@ proptest! {
 /// its range, and the CPU must notice that by itself, now and then. That does not end: the sum does
 /// not get there before the CPU has switched 2^20 times.
 #[test]
-#[cfg_attr(miri, ignore = "far too slow")]
 fn short_durations_wrap_in_the_end() {
     const LONGEST: u64 = OVERFLOW - 1;
     const TIMES: u64 = (1 << 23) + 10;
