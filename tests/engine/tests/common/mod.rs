@@ -64,8 +64,6 @@ pub(crate) enum Who {
     Idle,
     /// A task, which blocks.
     Blocked,
-    /// A task, which stays runnable.
-    Runnable,
 }
 
 /// The task that runs in these tests.
@@ -103,22 +101,16 @@ impl Observer for &Notes {
 
 /// Switches from `who` to the idle task, and returns the sample that the engine took.
 pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
-    let (prev, end, metric, cause) = match who {
-        Who::Idle => (IDLE, Cause::Preempted, Metric::Idle, Cause::Idle),
-        Who::Blocked => (
-            task(1),
-            Cause::Interruptible,
-            Metric::Oncpu,
-            Cause::Interruptible,
-        ),
-        Who::Runnable => (task(1), Cause::Preempted, Metric::Oncpu, Cause::Preempted),
+    let (prev, metric, cause) = match who {
+        Who::Idle => (IDLE, Metric::Idle, Cause::Idle),
+        Who::Blocked => (task(1), Metric::Oncpu, Cause::Interruptible),
     };
     let notes = Notes::default();
     let untracked = TaskState::untracked();
     let switch = Switch {
         now,
         prev,
-        prev_state: prev_state_of(end),
+        prev_state: prev_state_of(Cause::Interruptible),
         next: IDLE,
         state: &|_| &untracked,
     };
