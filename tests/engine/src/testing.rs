@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::engine::{
     cell::Cell,
+    group::task_group::Group,
     histogram::bucket::Scheme,
     idle::Distance,
     metric::MetricSet,
@@ -38,6 +39,22 @@ pub fn records(number: u32, scheme: Scheme, metrics: MetricSet) -> Records {
     let cpu = new_records(number, scheme, metrics);
     cpu.begin(1, metrics);
     cpu
+}
+
+/// Returns the group `number`.
+pub fn group(number: u32) -> Group {
+    Group::new(number).expect("a small number")
+}
+
+/// Returns a name without the escapes of the text files.
+pub fn unescaped(name: &str) -> Vec<u8> {
+    let mut parts = name.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
+        bytes.extend(&part.as_bytes()[2..]);
+    }
+    bytes
 }
 
 /// Replaces a pseudo-random number by the next one, and returns that.

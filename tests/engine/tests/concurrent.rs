@@ -101,13 +101,12 @@ fn shape(n: u64) -> (u64, u64) {
 fn outlier(n: u64) -> Sample {
     let (tasks, rounds) = shape(n);
     let value = n * (tasks * rounds + 1);
-    Sample {
-        metric: Metric::ALL[n as usize % Metric::COUNT],
+    Sample::new(
+        Metric::ALL[n as usize % Metric::COUNT],
         value,
-        end: (n << 32) + value,
-        cause: Cause::ALL[n as usize / Metric::COUNT % Cause::COUNT],
-        moved: false,
-    }
+        Cause::ALL[n as usize / Metric::COUNT % Cause::COUNT],
+        (n << 32) + value,
+    )
 }
 
 /// Returns the `i`th culprit of the `n`th outlier.

@@ -8,7 +8,7 @@ use common::{any_duration, any_scheme, new_cpu, switch, Who};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     cell::Cell,
-    histogram::bucket::{Precision, Scheme},
+    histogram::bucket::Scheme,
     identity::Identity,
     metric::{Counter, Metric, MetricSet},
     switch::{
@@ -434,13 +434,9 @@ fn the_capacity_follows_the_number_of_cells() {
 /// At the defaults, with all cells in one allocation with the header, as in the module.
 #[test]
 fn a_cpu_takes_64_kib_in_one_piece() {
-    const SCHEME: Scheme = match Precision::new(Precision::DEFAULT) {
-        Some(precision) => Scheme::new(precision),
-        None => panic!("the default is no precision"),
-    };
-    const CELLS: usize = Cpu::<[Cell]>::cells(SCHEME, MetricSet::DEFAULT);
+    const CELLS: usize = Cpu::<[Cell]>::cells(Scheme::DEFAULT, MetricSet::DEFAULT);
 
-    let sized = Cpu::new(3, SCHEME, [const { Cell::new(0) }; CELLS]);
+    let sized = Cpu::new(3, Scheme::DEFAULT, [const { Cell::new(0) }; CELLS]);
     let cpu: Box<Cpu<[Cell]>> = Box::new(sized.expect("the number of cells is right"));
     assert!(size_of_val(&*cpu) <= 64 * 1024);
     // The buckets follow the header with no gap, and fill the rest except the padding.

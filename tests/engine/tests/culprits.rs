@@ -191,7 +191,7 @@ proptest! {
         for ((one, other, metric, cause), id) in windows.into_iter().zip(1..) {
             let (one, other) = (one.among(&slices), other.among(&slices));
             let (start, end) = (one.min(other), one.max(other));
-            let sample = Sample { metric, value: end - start, end, cause, moved: false };
+            let sample = Sample::new(metric, end - start, cause, end);
             let victim = identity(1000, 2);
             let (outlier, culprits) = log.report(id, &sample, &victim, None).expect("always");
             let culprits: Vec<Culprit> = culprits.collect();
@@ -236,7 +236,7 @@ proptest! {
         }
         for ((value, end), id) in samples.into_iter().zip(1..) {
             let cause = Cause::Wakeup;
-            let sample = Sample { metric: Metric::Offcpu, value, end, cause, moved: false };
+            let sample = Sample::new(Metric::Offcpu, value, cause, end);
             let task = identity(1, 1);
             let (outlier, culprits) = log.report(id, &sample, &task, None).expect("always");
             prop_assert_eq!(outlier.sample.start(), end.saturating_sub(value));
@@ -259,13 +259,7 @@ fn at_most_32_culprits() {
             });
         }
         let end = 10 * u64::try_from(tasks).expect("not negative");
-        let sample = Sample {
-            metric: Metric::RunqWakeup,
-            value: end,
-            end,
-            cause: Cause::Wakeup,
-            moved: false,
-        };
+        let sample = Sample::new(Metric::RunqWakeup, end, Cause::Wakeup, end);
         let (outlier, culprits) = log
             .report(1, &sample, &identity(1, 0), None)
             .expect("always");

@@ -16,12 +16,9 @@ use schedhist_engine::engine::{
     },
     switch::task_state::TaskState,
 };
+use schedhist_engine::testing::group;
 
 const SECRET: Secret = Secret::new([1, 2]);
-
-fn group(number: u32) -> Group {
-    Group::new(number).expect("a small number")
-}
 
 #[test]
 fn numbers_of_groups() {

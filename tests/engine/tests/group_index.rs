@@ -9,19 +9,17 @@ use std::{
 
 use proptest::{collection::vec, prelude::*};
 
-use schedhist_engine::engine::group::{
-    hash::Secret,
-    index::{Entry, Index},
-    names::Names,
-    table::{GroupTable, Place},
-    task_group::Group,
+use schedhist_engine::{
+    engine::group::{
+        hash::Secret,
+        index::{Entry, Index},
+        names::Names,
+        table::{GroupTable, Place},
+    },
+    testing::group,
 };
 
 const SECRET: Secret = Secret::new([1, 2]);
-
-fn group(number: u32) -> Group {
-    Group::new(number).expect("the number is small")
-}
 
 /// The kernel has the same hash, and these values: `lib/tests/siphash_kunit.c`.
 #[test]

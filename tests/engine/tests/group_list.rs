@@ -11,12 +11,8 @@ use schedhist_engine::engine::group::{
     index::{Entry, AT_ONCE},
     list::{matches_glob, Command, Definition, List, Matcher, Pattern, Rule, Shown, Subject},
     rule::Pids,
-    task_group::Group,
 };
-
-fn group(number: u32) -> Group {
-    Group::new(number).expect("a small number")
-}
+use schedhist_engine::testing::group;
 
 fn add<'a>(name: &'a [u8], text: &'a [u8], pattern: Pattern<'a>) -> Option<Command<'a>> {
     Some(Command::Add(Definition {

@@ -395,13 +395,8 @@ fn a_sum_that_wraps_is_never_torn() {
 
 /// The `n`th outlier's sample.
 fn sample(n: u64) -> Sample {
-    Sample {
-        metric: Metric::ALL[n as usize % Metric::COUNT],
-        value: 10 * n,
-        end: 100 * n,
-        cause: Cause::ALL[n as usize % Cause::COUNT],
-        moved: false,
-    }
+    let [metric, cause] = [Metric::COUNT, Cause::COUNT].map(|count| n as usize % count);
+    Sample::new(Metric::ALL[metric], 10 * n, Cause::ALL[cause], 100 * n)
 }
 
 /// Reports the `n`th outlier, with one culprit, which had the CPU for all but `n` of it.

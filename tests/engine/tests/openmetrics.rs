@@ -142,7 +142,7 @@ proptest! {
 
 #[test]
 fn looks_like_this() {
-    let scheme = Scheme::new(Precision::new(Precision::DEFAULT).expect("within bounds"));
+    let scheme = Scheme::DEFAULT;
     let text = text(scheme, &[records(3, scheme, MetricSet::DEFAULT)], true);
     for lines in [
         "# HELP schedhist_build_info The version of schedhist.\n\
@@ -198,7 +198,7 @@ fn published_parser_takes_it() {
     let Some(parser) = Parser::find() else {
         return;
     };
-    let scheme = Scheme::new(Precision::new(Precision::DEFAULT).expect("within bounds"));
+    let scheme = Scheme::DEFAULT;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for (steps, each) in [(0, false), (500, false), (0, true), (500, true)] {
         let steps = prop::collection::vec(filled::step(2), steps)

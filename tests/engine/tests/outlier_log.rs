@@ -29,13 +29,8 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     let sample = (any_metric(), any_span(), any_span(), any_cause());
-    let sample = sample.prop_map(|(metric, value, end, cause)| Sample {
-        metric,
-        value,
-        end,
-        cause,
-        moved: false,
-    });
+    let sample =
+        sample.prop_map(|(metric, value, end, cause)| Sample::new(metric, value, cause, end));
     prop_oneof![
         3 => (any_span(), 0..5).prop_map(|(length, pid)| Step::Slice(length, pid)),
         3 => (0..3u64, sample).prop_map(|(others, sample)| Step::Report(others, sample)),
@@ -92,13 +87,7 @@ proptest! {
 
 #[test]
 fn there_is_no_outlier_0() {
-    let sample = Sample {
-        metric: Metric::Idle,
-        value: 1,
-        end: 1,
-        cause: Cause::Idle,
-        moved: false,
-    };
+    let sample = Sample::new(Metric::Idle, 1, Cause::Idle, 1);
     let log = Log::default();
     assert_eq!((read(&log, 0), log.first_after(0)), (None, None));
     assert!(log.report(1, &sample, &identity(1, 0), None).is_some());
@@ -108,13 +97,7 @@ fn there_is_no_outlier_0() {
 /// An outlier keeps the CPU that was idle longest, and the next one in its place does not.
 #[test]
 fn the_idle_cpu_is_kept() {
-    let sample = Sample {
-        metric: Metric::RunqWakeup,
-        value: 1,
-        end: 1,
-        cause: Cause::Wakeup,
-        moved: false,
-    };
+    let sample = Sample::new(Metric::RunqWakeup, 1, Cause::Wakeup, 1);
     let log = Log::default();
     for (id, distance) in (1..).zip(Distance::ALL) {
         let longest = Longest {
@@ -172,13 +155,7 @@ impl Race {
                     Stage::Report(id.expect("there is no limit"))
                 }
                 Stage::Report(id) => {
-                    let sample = Sample {
-                        metric: Metric::Idle,
-                        value: id,
-                        end: id,
-                        cause: Cause::Idle,
-                        moved: false,
-                    };
+                    let sample = Sample::new(Metric::Idle, id, Cause::Idle, id);
                     let task = identity(7, 0);
                     assert!(self.logs[cpu].report(id, &sample, &task, None).is_some());
                     Stage::Done
@@ -308,13 +285,7 @@ fn an_outlier_in_flight_comes_before_later_ones() {
     assert_eq!(limit.take(), Some(1));
     assert_eq!(log.take(&limit), Some(2));
     assert_eq!(before(), [false, false, true]);
-    let sample = Sample {
-        metric: Metric::Idle,
-        value: 1,
-        end: 1,
-        cause: Cause::Idle,
-        moved: false,
-    };
+    let sample = Sample::new(Metric::Idle, 1, Cause::Idle, 1);
     assert!(log.report(2, &sample, &identity(7, 0), None).is_some());
     assert_eq!(before(), [false, false, false]);
 }

@@ -39,7 +39,7 @@ proptest! {
                     let is_above = ShownMetric::ALL.into_iter().zip(naive).any(|(shown, threshold)| {
                         shown.parts.contains(&metric) && threshold != 0 && value > threshold
                     });
-                    let sample = Sample { metric, value, end: 1, cause: Cause::Idle, moved: false };
+                    let sample = Sample::new(metric, value, Cause::Idle, 1);
                     prop_assert_eq!(thresholds.is_exceeded_by(&sample), is_above);
                 }
             }
@@ -98,15 +98,8 @@ fn the_least_threshold_counts() {
     };
     let thresholds = Thresholds::default();
     let least = |metric| {
-        let is_above = |value: &u64| {
-            thresholds.is_exceeded_by(&Sample {
-                metric,
-                value: *value,
-                end: 1,
-                cause: Cause::Wakeup,
-                moved: false,
-            })
-        };
+        let is_above =
+            |value: &u64| thresholds.is_exceeded_by(&Sample::new(metric, *value, Cause::Wakeup, 1));
         (0..1000).find(is_above)
     };
     let both = || (least(Metric::RunqWakeup), least(Metric::RunqPreempt));

@@ -21,12 +21,8 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
         any::<u64>(),
         0..Cause::COUNT,
     )
-        .prop_map(|(metric, value, end, cause)| Sample {
-            metric: Metric::ALL[metric],
-            value,
-            end,
-            cause: Cause::ALL[cause],
-            moved: false,
+        .prop_map(|(metric, value, end, cause)| {
+            Sample::new(Metric::ALL[metric], value, Cause::ALL[cause], end)
         });
     vec(sample, 0..=MAX + 2)
 }

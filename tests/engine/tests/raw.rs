@@ -150,10 +150,6 @@ fn three_busy_cpus(scheme: Scheme) -> Vec<Records> {
     three_cpus(scheme, &steps)
 }
 
-fn default_scheme() -> Scheme {
-    Scheme::new(Precision::new(Precision::DEFAULT).expect("within bounds"))
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -214,7 +210,7 @@ proptest! {
         steps in prop::collection::vec(filled::step(3), 0..100),
         cut in any::<prop::sample::Index>(),
     ) {
-        let data = encode(default_scheme(), &three_cpus(default_scheme(), &steps));
+        let data = encode(Scheme::DEFAULT, &three_cpus(Scheme::DEFAULT, &steps));
         prop_assert!(decode(&data[..cut.index(data.len())]).is_err());
     }
 
@@ -225,16 +221,16 @@ proptest! {
         steps in prop::collection::vec(filled::step(3), 0..100),
         extra in prop::collection::vec(any::<u64>(), 1..9),
     ) {
-        let cpus = three_cpus(default_scheme(), &steps);
-        let later = add(&encode(default_scheme(), &cpus), &extra);
-        prop_assert_eq!(decode(&later), Ok(expected(default_scheme(), &cpus)));
+        let cpus = three_cpus(Scheme::DEFAULT, &steps);
+        let later = add(&encode(Scheme::DEFAULT, &cpus), &extra);
+        prop_assert_eq!(decode(&later), Ok(expected(Scheme::DEFAULT, &cpus)));
     }
 }
 
 /// A snapshot with groups is one to readers that do not know groups.
 #[test]
 fn groups_are_more_records() {
-    let scheme = default_scheme();
+    let scheme = Scheme::DEFAULT;
     let cpus = three_busy_cpus(scheme);
     let mut bytes = Bytes::default();
     let all = filled::never_reset(&cpus);
@@ -435,7 +431,7 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, decoder::Snapshot) {
 /// What is in progress is there.
 #[test]
 fn in_progress_is_there() {
-    let (data, expected) = in_progress(default_scheme());
+    let (data, expected) = in_progress(Scheme::DEFAULT);
     assert_eq!(decode(&data), Ok(expected));
 }
 
@@ -477,7 +473,7 @@ fn add(data: &[u8], extra: &[u64]) -> Vec<u8> {
 /// same.
 #[test]
 fn all_have_names() {
-    let names = expected(default_scheme(), &[]).names;
+    let names = expected(Scheme::DEFAULT, &[]).names;
     for metric in Metric::ALL {
         let mut shown = names.metrics.iter();
         assert!(shown.any(|shown| shown.parts == [metric as u32]));
@@ -523,7 +519,7 @@ fn length_is_bounded() {
 /// between those before and those after.
 #[test]
 fn probes_go_on() {
-    let scheme = default_scheme();
+    let scheme = Scheme::DEFAULT;
     let cpus = [records(0, scheme, MetricSet::ALL)];
     let [cpu] = &cpus;
     let done = AtomicBool::new(false);

@@ -10,7 +10,7 @@ use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
     histogram::{
-        bucket::{Precision, Scheme, OVERFLOW},
+        bucket::{Scheme, OVERFLOW},
         snapshot::{Baseline, Snapshot},
     },
     metric::{Metric, MetricSet},
@@ -94,7 +94,7 @@ fn short_durations_wrap_in_the_end() {
     const TIMES: u64 = (1 << 23) + 10;
     const BEFORE: u64 = 1 << 20;
 
-    let scheme = Scheme::new(Precision::new(Precision::DEFAULT).expect("within range"));
+    let scheme = Scheme::DEFAULT;
     let cpu = records(0, scheme, MetricSet::DEFAULT);
     let start = |now| {
         cpu.forget();

@@ -9,23 +9,21 @@ use proptest::prelude::*;
 use schedhist_engine::engine::{
     format::text::{self, Quoted, Scope},
     group::task_group::Group,
-    histogram::{
-        bucket::{Precision, Scheme},
-        snapshot::Snapshot,
-    },
+    histogram::{bucket::Scheme, snapshot::Snapshot},
     identity::Identity,
     idle::{Distance, Longest},
     metric::{Counter, Metric, ShownMetric},
     outlier::log::{Culprit, Outlier, CULPRITS},
     switch::sample::{Cause, Sample},
 };
+use schedhist_engine::testing::unescaped;
 
 const ONCPU: ShownMetric = ShownMetric::ALL[0];
 const IDLE: ShownMetric = ShownMetric::ALL[7];
 
 /// One value, the sum of two, and one too large for the buckets.
 fn example() -> Snapshot<Vec<u64>> {
-    let scheme = Scheme::new(Precision::new(Precision::DEFAULT).expect("a good precision"));
+    let scheme = Scheme::DEFAULT;
     let cpu = cpu_of(scheme, &[5, 1_000, 1_001, 1_500_000, 1 << 40]);
     snapshot_of(scheme, &[cpu])
 }
@@ -142,13 +140,7 @@ fn outlier(cpu: u32, outlier: &Outlier, culprits: &[Culprit]) -> String {
 
 #[test]
 fn golden_outlier() {
-    let sample = Sample {
-        metric: Metric::RunqWakeup,
-        value: 30_000,
-        end: 1_030_007,
-        cause: Cause::Wakeup,
-        moved: false,
-    };
+    let sample = Sample::new(Metric::RunqWakeup, 30_000, Cause::Wakeup, 1_030_007);
     let example = Outlier {
         id: 17,
         sample,
@@ -284,13 +276,7 @@ fn an_outlier_is_not_too_long() {
         for cause in Cause::ALL {
             // The start has 19 digits: it cannot have 20 if the duration does. All other numbers
             // have their maximum number of digits.
-            let sample = Sample {
-                metric,
-                value: 10_u64.pow(19),
-                end: u64::MAX,
-                cause,
-                moved: false,
-            };
+            let sample = Sample::new(metric, 10_u64.pow(19), cause, u64::MAX);
             let longest = Outlier {
                 id: u64::MAX,
                 sample,
@@ -364,17 +350,6 @@ proptest! {
     }
 }
 
-/// Undoes the escaping of a task's name.
-fn unescaped(name: &str) -> Vec<u8> {
-    let mut parts = name.split("\\x");
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        bytes.push(u8::from_str_radix(&part[..2], 16).expect("two hexadecimal digits"));
-        bytes.extend(part[2..].bytes());
-    }
-    bytes
-}
-
 /// Returns the keys and values of a line, and the task's name at its end.
 fn fields(line: &str) -> (Vec<(&str, &str)>, Vec<u8>) {
     let (words, name) = line.split_once(" comm ").expect("a name");
@@ -412,7 +387,7 @@ proptest! {
         task in any_identity(),
         culprits in proptest::collection::vec(any_culprit(), 0..=CULPRITS),
     ) {
-        let sample = Sample { metric, value, end, cause, moved: false };
+        let sample = Sample::new(metric, value, cause, end);
         let whole = Outlier {
             id,
             sample,

@@ -118,13 +118,7 @@ pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
     let (slices, samples) = (notes.slices.into_inner(), notes.samples.into_inner());
     let expected: Vec<Sample> = slices
         .iter()
-        .map(|(since, until)| Sample {
-            metric,
-            value: until - since,
-            end: now,
-            cause,
-            moved: false,
-        })
+        .map(|(since, until)| Sample::new(metric, until - since, cause, now))
         .collect();
     assert_eq!(samples, expected);
     assert!(samples.len() <= 1);

@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
+pub(crate) use schedhist_engine::testing::group;
+
 use schedhist_engine::engine::{
     cell::Cell,
     group::{
@@ -21,11 +23,6 @@ use schedhist_engine::engine::{
         switch_out::PrevState,
     },
 };
-
-/// Returns the group `number`.
-pub(crate) fn group(number: u32) -> Group {
-    Group::new(number).expect("a small number")
-}
 
 /// Returns the group of a task in the group `number`.
 pub(crate) fn user(number: u32) -> TaskGroup {
@@ -102,13 +99,7 @@ impl Groups {
             true => observer.add(metric, value, self.scheme, index),
             false => observer.add_large(metric, value, self.scheme),
         }
-        observer.sample(&Sample {
-            metric,
-            value,
-            end,
-            cause: Cause::Wakeup,
-            moved: false,
-        });
+        observer.sample(&Sample::new(metric, value, Cause::Wakeup, end));
     }
 
     /// Lets a task of the group `victim` wait for `wait` nanoseconds, until it gets the CPU from a

@@ -12,6 +12,7 @@ use crate::{
         switch::cpu::Occupancy,
     },
 };
+use schedhist_engine::testing::unescaped;
 
 /// Returns the numbers of a line.
 fn words(numbers: impl IntoIterator<Item = u64>) -> String {
@@ -27,17 +28,6 @@ fn hex(text: &[u8]) -> String {
             .map(|byte| format!("{byte:02x}"))
             .collect::<Vec<_>>()
             .concat()
-}
-
-/// Returns a name without the escapes of the text files.
-fn unescaped(name: &str) -> Vec<u8> {
-    let mut parts = name.split("\\x");
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
-        bytes.extend(&part.as_bytes()[2..]);
-    }
-    bytes
 }
 
 fn bucket(kind: &str, owner: u32, metric: u32, scheme: Scheme, pair: (u32, u64)) -> String {
