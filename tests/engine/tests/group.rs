@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which group a task is in: groups, where they are kept, rules, and the table of groups.
-
-use std::collections::HashMap;
+//! Which group a task is in: groups, where they are kept, and rules.
 
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     group::{
-        hash::Secret,
-        index::Index,
         late::Late,
         name::TaskName,
         rule::{Pids, Rule},
@@ -17,8 +13,6 @@ use schedhist_engine::engine::{
     switch::task_state::TaskState,
 };
 use schedhist_engine::testing::group;
-
-const SECRET: Secret = Secret::new([1, 2]);
 
 #[test]
 fn numbers_of_groups() {
@@ -148,63 +142,6 @@ fn late_processes() {
     late.add(17);
     assert!(late.is_all());
     assert_eq!(late.pids().count(), 16);
-}
-
-#[test]
-fn a_table_of_groups_refuses_what_would_make_it_slow() {
-    for (places, room) in [(0, 0), (1, 0), (3, 0), (4, 3), (7, 3), (8, 6), (1024, 768)] {
-        let mut index = Index::new(vec![None; places], SECRET);
-        let mut inserted = 0;
-        while index.insert(u128::from(inserted), group(inserted)) {
-            inserted += 1;
-        }
-        assert_eq!(inserted, room, "{places} places");
-        assert_eq!(index.find(u128::from(room)), None);
-        for number in 0..inserted {
-            assert_eq!(index.find(u128::from(number)), Some(group(number)));
-        }
-    }
-}
-
-/// What was in the memory before does not matter.
-#[test]
-fn a_new_table_is_empty() {
-    let mut index = Index::new(vec![Some((5, group(1))); 8], SECRET);
-    assert_eq!(index.find(5), None);
-    assert!(index.insert(5, group(2)));
-    assert_eq!(index.find(5), Some(group(2)));
-}
-
-/// Generates keys: IDs of cgroups, which are small and close to each other, and names.
-fn any_key() -> impl Strategy<Value = u128> {
-    prop_oneof![0..40_u128, any::<u64>().prop_map(u128::from), any::<u128>()]
-}
-
-proptest! {
-    /// With few places, most keys collide.
-    #[test]
-    fn a_table_of_groups_is_like_a_map(
-        keys in vec(any_key(), 0..40),
-        absent in vec(any_key(), 0..40),
-        places in 0..60_usize,
-    ) {
-        let mut index = Index::new(vec![None; places], SECRET);
-        let mut map = HashMap::new();
-        for (number, key) in (1..).zip(keys) {
-            prop_assert_eq!(index.find(key), map.get(&key).copied());
-            if map.contains_key(&key) {
-                continue;
-            }
-            let has_room = map.len() < places / 4 * 3;
-            prop_assert_eq!(index.insert(key, group(number)), has_room);
-            if has_room {
-                map.insert(key, group(number));
-            }
-        }
-        for key in map.keys().copied().chain(absent) {
-            prop_assert_eq!(index.find(key), map.get(&key).copied());
-        }
-    }
 }
 
 fn cgroup(under: &[u8], depth: u32) -> Option<Rule<'_>> {

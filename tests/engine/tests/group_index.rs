@@ -95,6 +95,13 @@ proptest! {
     }
 }
 
+/// What was in the memory before does not matter.
+#[test]
+fn a_new_table_is_empty() {
+    let index = Index::new(vec![Some((5, group(1))); 8], SECRET);
+    assert_eq!(index.find(5), None);
+}
+
 /// A table of the size that the module gives it has room for a key of each group.
 #[test]
 fn has_room_for_all() {
