@@ -31,13 +31,11 @@ struct Search<'a> {
     listed: bool,
     /// Whether chains are kept.
     chained: bool,
-    lists: u64,
 }
 
 impl Search<'_> {
     /// Checks all lists that continue this one with at most `depth` operations.
     fn go_on(&mut self, kernel: &Kernel, reference: &Reference, depth: u32) {
-        self.lists += 1;
         let mut recorder = Recorder::new(self.cpus, scheme());
         if self.grouped {
             recorder.group();
@@ -78,15 +76,15 @@ impl Search<'_> {
     }
 }
 
-/// Checks all lists of at most `depth` operations that follow `prefix`, and returns their number.
+/// Checks all lists of at most `depth` operations that follow `prefix`.
 fn search(
     cpus: usize,
     tasks: i32,
     prefix: &[Op],
     depth: u32,
     choices: impl Fn(&Kernel) -> Vec<Op>,
-) -> u64 {
-    search_in(World::new(cpus, tasks), prefix, depth, choices)
+) {
+    search_in(World::new(cpus, tasks), prefix, depth, choices);
 }
 
 /// Checks the same in a world without chains and in one with them, which are other code.
@@ -95,18 +93,13 @@ fn search_both(
     prefix: &[Op],
     depth: u32,
     choices: impl Fn(&Kernel) -> Vec<Op>,
-) -> u64 {
-    let alone = search_in(world(), prefix, depth, &choices);
-    alone + search_in(world().chain(), prefix, depth, &choices)
+) {
+    search_in(world(), prefix, depth, &choices);
+    search_in(world().chain(), prefix, depth, &choices);
 }
 
 /// Checks the same in `world`.
-fn search_in(
-    mut world: World,
-    prefix: &[Op],
-    depth: u32,
-    choices: impl Fn(&Kernel) -> Vec<Op>,
-) -> u64 {
+fn search_in(mut world: World, prefix: &[Op], depth: u32, choices: impl Fn(&Kernel) -> Vec<Op>) {
     let mut search = Search {
         choices: &choices,
         ops: Vec::new(),
@@ -115,7 +108,6 @@ fn search_in(
         grouped: !world.recorder.groups.is_empty(),
         listed: world.recorder.is_listed(),
         chained: world.recorder.is_chained(),
-        lists: 0,
     };
     for op in prefix {
         world.kernel.pass(1);
@@ -127,7 +119,6 @@ fn search_in(
         search.ops.push(*op);
     }
     search.go_on(&world.kernel, &world.reference, depth);
-    search.lists
 }
 
 /// Returns all ways in which `cpu` can switch, with `call`.
@@ -135,6 +126,13 @@ fn switches(kernel: &Kernel, cpu: usize, call: Call) -> Vec<Op> {
     let next = kernel.waiting(cpu).map(Some);
     let next = next.chain([None]);
     next.map(|next| Op::Switch { cpu, call, next }).collect()
+}
+
+/// The same with the two calls that matter most.
+fn few_switches(kernel: &Kernel, cpu: usize) -> Vec<Op> {
+    [Call::Preempt, Call::Schedule]
+        .map(|call| switches(kernel, cpu, call))
+        .concat()
 }
 
 /// The same with every call.
@@ -229,16 +227,14 @@ fn one_task() {
         Sleep::Stopped,
     ];
     let choices = |kernel: &Kernel| all_of_a_task(kernel, &states);
-    let lists = search(2, 1, &[Op::Enable(MetricSet::ALL)], 10, choices);
-    println!("one task: {lists} lists");
+    search(2, 1, &[Op::Enable(MetricSet::ALL)], 10, choices);
 }
 
 #[test]
 fn two_tasks() {
     let choices = |kernel: &Kernel| all_of_a_task(kernel, &[Sleep::Interruptible]);
     let prefix = [Op::Enable(MetricSet::ALL)];
-    let lists = search_both(|| World::new(2, 2), &prefix, 8, choices);
-    println!("two tasks: {lists} lists");
+    search_both(|| World::new(2, 2), &prefix, 8, choices);
 }
 
 #[test]
@@ -255,8 +251,7 @@ fn enable_and_disable() {
         });
         ops
     };
-    let lists = search(2, 1, &[WAKE_FIRST], 7, choices);
-    println!("enable and disable: {lists} lists");
+    search(2, 1, &[WAKE_FIRST], 7, choices);
 }
 
 /// Fewer ways to sleep and switch, which leaves depth for the life of a PID.
@@ -288,8 +283,7 @@ fn pids() {
         ops
     };
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
-    let lists = search_both(|| World::new(2, 1), &prefix, 9, choices);
-    println!("PIDs: {lists} lists");
+    search_both(|| World::new(2, 1), &prefix, 9, choices);
 }
 
 /// A task is moved while its dequeue is delayed, and then sleeps on: the kernel stamps it as if it
@@ -299,8 +293,7 @@ fn delayed_and_moved() {
     let choices = |kernel: &Kernel| {
         let mut ops = Vec::new();
         for cpu in 0..kernel.cpus() {
-            ops.extend(switches(kernel, cpu, Call::Schedule));
-            ops.extend(switches(kernel, cpu, Call::Preempt));
+            ops.extend(few_switches(kernel, cpu));
         }
         ops.extend(moves(kernel, 0));
         ops
@@ -317,8 +310,7 @@ fn delayed_and_moved() {
         },
         Op::Migrate { task: 0, to: 1 },
     ];
-    let lists = search_both(|| World::new(2, 1), &prefix, 9, choices);
-    println!("delayed and moved: {lists} lists");
+    search_both(|| World::new(2, 1), &prefix, 9, choices);
 }
 
 /// A task spends its quota, and leaves its CPU throttled, or is told before that it may go on.
@@ -343,8 +335,7 @@ fn throttled() {
         MetricSet::parse(b"throttled", MetricSet::ALL).expect("the name of a metric");
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT, only_throttled] {
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
-        let lists = search_both(|| World::new(2, 2), &prefix, 8, choices);
-        println!("throttled: {lists} lists");
+        search_both(|| World::new(2, 2), &prefix, 8, choices);
     }
 }
 
@@ -356,8 +347,7 @@ fn slow_waker() {
         let mut ops = Vec::new();
         for cpu in 0..kernel.cpus() {
             ops.push(set_asleep(cpu));
-            ops.extend(switches(kernel, cpu, Call::Preempt));
-            ops.extend(switches(kernel, cpu, Call::Schedule));
+            ops.extend(few_switches(kernel, cpu));
             ops.push(Op::FinishToWake { task: 0, to: cpu });
             ops.push(Op::Migrate { task: 0, to: cpu });
         }
@@ -367,8 +357,7 @@ fn slow_waker() {
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT] {
         let wake_second = wake(1, 0);
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake_second];
-        let lists = search_both(|| World::new(2, 2), &prefix, 9, choices);
-        println!("a slow waker: {lists} lists");
+        search_both(|| World::new(2, 2), &prefix, 9, choices);
     }
 }
 
@@ -386,8 +375,7 @@ fn moves_between_groups() {
     let choices = |kernel: &Kernel| {
         let mut ops = Vec::new();
         for cpu in 0..kernel.cpus() {
-            ops.extend(switches(kernel, cpu, Call::Preempt));
-            ops.extend(switches(kernel, cpu, Call::Schedule));
+            ops.extend(few_switches(kernel, cpu));
             ops.push(set_asleep(cpu));
         }
         for task in kernel.tasks() {
@@ -400,8 +388,7 @@ fn moves_between_groups() {
         ops
     };
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT] {
-        let lists = search_in(with_groups(2, 2), &[Op::Enable(metrics)], 6, choices);
-        println!("moves between groups: {lists} lists");
+        search_in(with_groups(2, 2), &[Op::Enable(metrics)], 6, choices);
     }
 }
 
@@ -412,8 +399,7 @@ fn groups_and_pids() {
     let choices = |kernel: &Kernel| {
         let mut ops = Vec::new();
         for cpu in 0..kernel.cpus() {
-            ops.extend(switches(kernel, cpu, Call::Preempt));
-            ops.extend(switches(kernel, cpu, Call::Schedule));
+            ops.extend(few_switches(kernel, cpu));
             ops.extend(exits(kernel, cpu));
             ops.extend([false, true].map(|io| fork(kernel, cpu, 1 - cpu, io)));
             for leader in 0..kernel.tasks().len() {
@@ -429,8 +415,7 @@ fn groups_and_pids() {
         ops
     };
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
-    let lists = search_both(|| with_groups(2, 1), &prefix, 8, choices);
-    println!("groups and PIDs: {lists} lists");
+    search_both(|| with_groups(2, 1), &prefix, 8, choices);
 }
 
 /// Groups in which no task is any more are folded into what is gone, while some of their tasks
@@ -453,8 +438,7 @@ fn dead_groups() {
     };
     // Both tasks wait for the same CPU.
     let prefix = [Op::Enable(MetricSet::ALL), wake(0, 0), wake(1, 0)];
-    let lists = search_in(with_groups(2, 2), &prefix, 10, choices);
-    println!("dead groups: {lists} lists");
+    search_in(with_groups(2, 2), &prefix, 10, choices);
 }
 
 /// A rule follows a process and those that it forks, from any moment on, and is removed at any
@@ -482,8 +466,7 @@ fn followed_processes() {
     let mut world = World::new(1, 1);
     world.list();
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
-    let lists = search_in(world, &prefix, 7, choices);
-    println!("followed processes: {lists} lists");
+    search_in(world, &prefix, 7, choices);
 }
 
 /// A task that has given back its PID sleeps for a lock, with `PREEMPT_RT`, and is woken while the
@@ -560,11 +543,7 @@ fn requests() {
     let choices = |kernel: &Kernel| {
         let mut ops = vec![set_asleep(0), wake(0, 0), Op::Stay { cpu: 0 }];
         ops.push(Op::FinishToStay { cpu: 0 });
-        ops.extend(
-            [Call::Preempt, Call::Schedule]
-                .map(|call| switches(kernel, 0, call))
-                .concat(),
-        );
+        ops.extend(few_switches(kernel, 0));
         for (by, is_lazy) in [(0, false), (1, false), (0, true)] {
             ops.push(Op::Resched {
                 by,
@@ -582,7 +561,6 @@ fn requests() {
         only(b"resched_lazy"),
     ] {
         let prefix = [Op::Enable(metrics), WAKE_FIRST, RUN_FIRST, wake(1, 0)];
-        let lists = search(2, 2, &prefix, 7, choices);
-        println!("requests: {lists} lists");
+        search(2, 2, &prefix, 7, choices);
     }
 }
