@@ -10,10 +10,11 @@ give_figures() {
 	chown -fhR --reference=. build/bench || :
 }
 
-# guest OPTION... -- COMMAND...: runs COMMAND in a guest whose clock counts instructions, with the
-# kernel KERNEL. The figures do not depend on the load of the machine, but the time that they take
-# does, so the guest may run for hours.
-guest() { scripts/bed/vm ${KERNEL:+--kernel "$KERNEL"} --icount --timeout 10800 "$@"; }
+# show_figures PART TITLE: makes build/bench/PART.json of lines of figures, and prints it as a table.
+show_figures() {
+	scripts/bed/root -- python3 tests/bench/figures.py json "$1" > "build/bench/$1.json"
+	scripts/bed/root -- python3 tests/bench/figures.py table "$2" "build/bench/$1.json"
+}
 
 mkdir -p build/bench
 trap give_figures EXIT

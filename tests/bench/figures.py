@@ -19,10 +19,10 @@ def read(files: list[str]) -> list[Figure]:
     return [figure for file in files for figure in json.loads(Path(file).read_text())]
 
 
-def to_json(*known: str) -> None:
+def to_json(default: str) -> None:
     figures = []
     for line in sys.stdin:
-        part, row, column, value, unit = [*known, *line.rstrip("\n").split("\t")]
+        part, row, column, value, unit = [default, *line.rstrip("\n").split("\t")][-5:]
         figures.append({"part": part, "row": row, "column": column, "value": float(value), "unit": unit})
     print("[\n" + ",\n".join(json.dumps(figure) for figure in figures) + "\n]")
 
@@ -120,9 +120,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    part = what.add_parser("json", help='make JSON of lines "PART<tab>ROW<tab>COLUMN<tab>VALUE<tab>UNIT" on '
-                           'standard input, which lack PART if it is an argument')
-    part.add_argument("part", nargs="*")
+    part = what.add_parser("json", help='make JSON of lines "[PART<tab>]ROW<tab>COLUMN<tab>VALUE<tab>UNIT" on '
+                           'standard input')
+    part.add_argument("part", help="that of lines that have none")
     for name, first, text in (("table", "title", "print a table for each part, with a line for each row"),
                               ("markdown", None, "the same, in Markdown"),
                               ("check", "budget", "fail if a figure is above its maximum")):
@@ -134,7 +134,7 @@ def main() -> None:
     arguments = parser.parse_args()
     match arguments.what:
         case "json":
-            to_json(*arguments.part)
+            to_json(arguments.part)
         case "table":
             table(arguments.title, arguments.files)
         case "markdown":

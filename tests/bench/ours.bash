@@ -57,7 +57,6 @@ group_metrics() {
 		row "schedhist: $metric alone" "schedhist_on $metric" schedhist_off
 	done
 	row "schedhist: all metrics but resched" "schedhist_on default,wakeup,throttled" schedhist_off
-	row "schedhist: all metrics" "schedhist_on all" schedhist_off
 }
 
 events_again_on() {
