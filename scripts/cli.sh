@@ -126,3 +126,13 @@ check_kernel_name() {
 	fi
 	bad_usage "no kernel is called '$1', only $stock$DEBUG_KERNELS"
 }
+
+# take_kernel "$@": takes --kernel NAME, of which the caller shifts $taken arguments away. Sets $kernel, by
+# default to the newest supported.
+take_kernel() {
+	kernel=${SUPPORTED%% *} taken=0
+	[[ ${1-} == --kernel ]] || return 0
+	need_value "$@"
+	check_kernel_name "$2"
+	kernel=$2 taken=2
+}
