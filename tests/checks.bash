@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034 # used where it is sourced
 #
-# Code of tests that check commands one after the other, in a root or a guest. Sourced by scripts in
-# the folder of a suite, which is the current one.
+# Code of tests that check commands one after the other. To be sourced; the suite is the current folder,
+# unless $suite is set anew.
 
 # shellcheck source=tests/said.bash
-. ../said.bash
+. "${BASH_SOURCE[0]%/*}/said.bash"
 
 suite=${PWD##*/}
 work=$(mktemp -d)
