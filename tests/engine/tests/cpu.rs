@@ -133,38 +133,6 @@ impl Alone {
     }
 }
 
-/// An absence for quota is in no other metric, and is counted even if its metric is off.
-#[test]
-fn a_throttled_task_does_not_wait_for_a_cpu() {
-    let one = Alone::new();
-    let throttled = Task {
-        is_throttled: true,
-        ..task(1)
-    };
-    one.enter(1_000, true, 0, 990);
-    one.switch(2_000, throttled, PrevState::new(false, 0), IDLE);
-    one.enter(12_000, false, 10, 2_000);
-    assert_eq!(one.cpu.counter(Counter::Throttled), 1);
-    one.cpu.begin(1, MetricSet::ALL);
-    one.enter(12_500, false, 10, 12_100);
-    // A task may be about to sleep when it is throttled.
-    one.switch(13_000, throttled, PrevState::new(true, INTERRUPTIBLE), IDLE);
-    one.enter(43_000, false, 10, 0);
-    // A task that blocks with its budget spent has blocked.
-    one.switch(
-        44_000,
-        throttled,
-        PrevState::new(false, INTERRUPTIBLE),
-        IDLE,
-    );
-    one.enter(50_000, false, 10, 49_000);
-    assert_eq!(one.cpu.counter(Counter::Throttled), 2);
-    assert_eq!(one.cpu.counter(Counter::Involuntary), 2);
-    assert_eq!(one.cpu.sum(Metric::Throttled), 30_000);
-    assert_eq!(one.cpu.count_of(Metric::RunqPreempt), 0);
-    assert_eq!(one.cpu.sum(Metric::Offcpu), 6_000);
-}
-
 /// A waker records a wakeup just after the task got the CPU: it saw the task waiting there with its
 /// sleep state set, after a preemption and a migration. Another wakeup ends the task's next sleep.
 #[test]
