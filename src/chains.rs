@@ -16,6 +16,8 @@ use crate::{
         zeroed,
         zeroed_slice,
         CpuRef,
+        HardTimer,
+        HrtimerExpire,
         Interruption,
         PerCpu,
         Softirq,
@@ -33,6 +35,7 @@ use crate::{
             Kept,
             Link,
             Ring,
+            SoftirqOf,
             Walked,
             HOPS, //
         },
@@ -195,7 +198,21 @@ impl Softirqs for AllChains {
     }
 
     fn softirq_entry(&self, softirq: &Softirq) {
-        self.ring(softirq)
-            .run_softirq(softirq.kind, is_softirq_thread());
+        let of = match softirq.is_of_timers() {
+            _ if is_softirq_thread() => SoftirqOf::Thread,
+            true => SoftirqOf::Timers,
+            false => SoftirqOf::Raiser,
+        };
+        self.ring(softirq).run_softirq(softirq.kind, of);
+    }
+}
+
+impl HrtimerExpire for AllChains {
+    fn hrtimer_expire_entry(&self, timer: &HardTimer) {
+        self.ring(timer).run_timer(true);
+    }
+
+    fn hrtimer_expire_exit(&self, timer: &HardTimer) {
+        self.ring(timer).run_timer(false);
     }
 }

@@ -12,6 +12,8 @@ use crate::{
         hotplug,
         wait_for_exits,
         CgroupAttachTaskProbe,
+        HrtimerExpireEntryProbe,
+        HrtimerExpireExitProbe,
         PerCpu,
         Probe,
         Registration,
@@ -80,6 +82,9 @@ struct ChainProbes {
     _new: Registration<CpuRecorders>,
     _entries: Registration<AllChains>,
     _raises: Registration<AllChains>,
+    _timers: Registration<AllChains>,
+    // Later, so that each timer that is seen to begin is seen to end.
+    _timer_ends: Registration<AllChains>,
     _wakings: Registration<CpuRecorders>,
 }
 
@@ -91,6 +96,8 @@ impl ChainProbes {
         };
         Ok(Self {
             _wakings: wakings(cpus.clone())?,
+            _timer_ends: HrtimerExpireExitProbe::register(chains.clone())?,
+            _timers: HrtimerExpireEntryProbe::register(chains.clone())?,
             _raises: SoftirqRaiseProbe::register(chains.clone())?,
             _entries: SoftirqEntryProbe::register(chains.clone())?,
             _new: SchedWakeupNewProbe::register(cpus.clone())?,

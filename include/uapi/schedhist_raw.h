@@ -196,6 +196,7 @@ struct schedhist_raw_slices {
 #define SCHEDHIST_RAW_VIA_UNKNOWN_SOFTIRQ	5 /* another softirq */
 #define SCHEDHIST_RAW_VIA_IDLE	6	/* the idle task */
 #define SCHEDHIST_RAW_VIA_UNKNOWN	7	/* not known */
+#define SCHEDHIST_RAW_VIA_TIMER	8	/* no task: the function of a timer */
 
 /* Values of schedhist_raw_kept_slice::start. */
 #define SCHEDHIST_RAW_START_WOKEN	0	/* the task was woken */
@@ -213,6 +214,7 @@ struct schedhist_raw_slices {
 #define SCHEDHIST_RAW_END_OVERWRITTEN	5 /* a slice is not kept any more */
 #define SCHEDHIST_RAW_END_UNKNOWN	6	/* what comes before was not seen */
 #define SCHEDHIST_RAW_END_LIMIT	7	/* there are too many hops or slices */
+#define SCHEDHIST_RAW_END_TIMER	8	/* the function of a timer woke the last task */
 
 /* Values of schedhist_raw_slice::occupancy. */
 #define SCHEDHIST_RAW_IS_IDLE	0	/* the idle task has the CPU */
@@ -651,7 +653,7 @@ struct schedhist_raw_group_migrations {
  * @duration_ns: its duration, in nanoseconds
  * @time_ns: its end, in nanoseconds of local_clock()
  * @blocked_ns: for how long the last task had been blocked when it was woken, if the
- *	chain ends in an interrupt, in a softirq or in the idle task
+ *	chain ends in an interrupt, a softirq, a timer or the idle task
  * @missing_ns: for how much of the duration it is not known who did what
  * @end: where the chain ends: SCHEDHIST_RAW_END_*
  * @hops: how many HOP records follow, from the task of the outlier back in time

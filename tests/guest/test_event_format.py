@@ -6,7 +6,7 @@ from harness.test import EVENTFS, EVENTS, TRACEFS, about_texts, eq, load
 
 CAUSES = """preempted interruptible uninterruptible stopped dead wakeup fork idle throttled idle_wait traced parked
     frozen other"""
-CONTEXTS = "task softirq fork interrupt interrupt_softirq unknown_softirq idle unknown"
+CONTEXTS = "task softirq fork interrupt interrupt_softirq unknown_softirq idle unknown timer"
 DISTANCES = "none own core llc node remote"
 METRICS = """oncpu runq_wakeup runq_preempt blocked_interruptible blocked_uninterruptible offcpu idle wakeup throttled
     resched resched_lazy"""

@@ -11,8 +11,8 @@ from .module import read
 
 HOPS = 30
 PARTS = ("ran_ns", "waited_ns", "preempted_ns", "throttled_ns")
-BLOCKED = ("interrupt", "interrupt_softirq", "unknown_softirq", "idle")
-ENDS = ("start", *BLOCKED, "overwritten", "unknown", "limit")
+BLOCKED = ("interrupt", "interrupt_softirq", "unknown_softirq", "idle", "timer")
+ENDS = ("start", *BLOCKED[:4], "overwritten", "unknown", "limit", "timer")
 VIAS = ("-", "task", "softirq", "fork")
 CHAIN = re.compile(r"chain id (?P<id>\d+) metric (?P<metric>\w+) cpu (?P<cpu>\d+) duration_ns (?P<duration_ns>\d+) "
                    r"end (?P<end>\w+) blocked_ns (?P<blocked_ns>\d+) missing_ns (?P<missing_ns>\d+) "
@@ -45,7 +45,7 @@ class Chain(SimpleNamespace):
             ("hops, blocked and missing add up",
              sum(hop.sum for hop in self.hops) + self.blocked_ns + self.missing_ns == self.duration_ns),
             ("something is blocked only before an interrupt", self.blocked_ns == 0 or self.end in BLOCKED),
-            ("something is missing only then", self.missing_ns == 0 or self.end in ENDS[5:]),
+            ("something is missing only then", self.missing_ns == 0 or self.end in ("overwritten", "unknown", "limit")),
             ("the first hop has no way to another", self.hops[0].via == "-"),
             ("the others have one", all(hop.via in VIAS[1:] for hop in self.hops[1:])),
             ("the number of hops is the chain's", all(hop.id == self.id for hop in self.hops)),

@@ -33,6 +33,7 @@
 #include <trace/events/irq.h>
 #include <trace/events/sched.h>
 #include <trace/events/task.h>
+#include <trace/events/timer.h>
 
 /* The header needs the definitions that only a kernel with cgroups has. */
 #ifdef CONFIG_CGROUPS
@@ -116,6 +117,8 @@ unsigned int schedhist_interruptions(void)
 	       (in_serving_softirq() ? SCHEDHIST_IN_SOFTIRQ : 0);
 }
 
+static_assert(SCHEDHIST_TIMER_SOFTIRQ == TIMER_SOFTIRQ);
+static_assert(SCHEDHIST_HRTIMER_SOFTIRQ == HRTIMER_SOFTIRQ);
 static_assert(SCHEDHIST_RCU_SOFTIRQ == RCU_SOFTIRQ);
 
 bool schedhist_is_softirq_thread(const struct task_struct *task)
@@ -535,6 +538,8 @@ static void __maybe_unused check_prototypes(void)
 	check_trace_callback_type_sched_wakeup_new((schedhist_sched_wakeup_new_probe)NULL);
 	check_trace_callback_type_softirq_raise((schedhist_softirq_probe)NULL);
 	check_trace_callback_type_softirq_entry((schedhist_softirq_probe)NULL);
+	check_trace_callback_type_hrtimer_expire_entry((schedhist_hrtimer_expire_entry_probe)NULL);
+	check_trace_callback_type_hrtimer_expire_exit((schedhist_hrtimer_expire_exit_probe)NULL);
 	check_trace_callback_type_task_newtask((schedhist_task_newtask_probe)NULL);
 	check_trace_callback_type_task_rename((schedhist_task_rename_probe)NULL);
 	check_trace_callback_type_sched_process_exec((schedhist_sched_process_exec_probe)NULL);

@@ -28,6 +28,7 @@
 #include <linux/cgroup.h>
 #include <linux/cpu.h>
 #include <linux/fs.h>
+#include <linux/hrtimer.h>
 #include <linux/irq_work.h>
 #include <linux/percpu-defs.h>
 #include <linux/poll.h>
@@ -83,6 +84,18 @@ typedef void (*schedhist_sched_wakeup_new_probe)(void *data,
 						 struct task_struct *task);
 
 typedef void (*schedhist_softirq_probe)(void *data, unsigned int kind);
+
+typedef void (*schedhist_hrtimer_expire_entry_probe)(void *data,
+						     struct hrtimer *timer,
+#ifdef HAVE_HRTIMER_NOW
+						     ktime_t now
+#else
+						     ktime_t *now
+#endif
+						     );
+
+typedef void (*schedhist_hrtimer_expire_exit_probe)(void *data,
+						    struct hrtimer *timer);
 
 typedef void (*schedhist_task_rename_probe)(void *data,
 					    struct task_struct *task,
@@ -142,8 +155,10 @@ enum {
 /* Returns those that are set on this CPU. Callable in any context. */
 unsigned int schedhist_interruptions(void);
 
-/* RCU_SOFTIRQ, which is an enumerator. */
-#define SCHEDHIST_RCU_SOFTIRQ	9
+/* TIMER_SOFTIRQ and so on, which are enumerators. */
+#define SCHEDHIST_TIMER_SOFTIRQ		1
+#define SCHEDHIST_HRTIMER_SOFTIRQ	8
+#define SCHEDHIST_RCU_SOFTIRQ		9
 
 /* Returns whether a task is a kernel thread that runs softirqs. Callable in any context. */
 bool schedhist_is_softirq_thread(const struct task_struct *task);

@@ -12,6 +12,7 @@ pub(crate) mod clock;
 pub(crate) mod context;
 pub(crate) mod debugfs;
 pub(crate) mod hotplug;
+pub(crate) mod hrtimer;
 pub(crate) mod irq_lock;
 pub(crate) mod irq_work;
 #[cfg(HAVE_SCHED_SET_NEED_RESCHED_TP)]
@@ -39,6 +40,9 @@ pub(crate) use cgroup_events::{
 pub(crate) use clock::local_clock;
 pub(crate) use debugfs::{Folder, Line, Readable, Stream, Text, Tree, Writable};
 pub(crate) use hotplug::Hotplug;
+pub(crate) use hrtimer::{
+    HardTimer, HrtimerExpire, HrtimerExpireEntryProbe, HrtimerExpireExitProbe,
+};
 pub(crate) use irq_lock::{new_irq_lock, IrqLock};
 pub(crate) use irq_work::{new_irq_work, IrqWork};
 #[cfg(HAVE_SCHED_SET_NEED_RESCHED_TP)]

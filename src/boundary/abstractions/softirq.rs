@@ -99,6 +99,14 @@ impl Softirq {
         }
     }
 
+    /// Returns whether it runs the functions of timers.
+    pub(crate) fn is_of_timers(&self) -> bool {
+        matches!(
+            self.kind,
+            bindings::SCHEDHIST_TIMER_SOFTIRQ | bindings::SCHEDHIST_HRTIMER_SOFTIRQ
+        )
+    }
+
     /// Returns whether it does what others than its raiser asked for, too: the callbacks of RCU.
     pub(crate) fn is_for_all(&self) -> bool {
         self.kind == bindings::SCHEDHIST_RCU_SOFTIRQ

@@ -24,6 +24,8 @@ named! {
         Idle => "idle";
         /// Not known.
         Unknown => "unknown";
+        /// The function of a timer that expired, in a hard interrupt or in a softirq.
+        Timer => "timer";
     }
 }
 
@@ -45,6 +47,17 @@ pub enum Interrupted {
     Hard,
 }
 
+/// Whose doing a softirq is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SoftirqOf {
+    /// The task that raised it, if that was one.
+    Raiser,
+    /// The timers' that have expired.
+    Timers,
+    /// The kernel thread's for softirqs that runs it.
+    Thread,
+}
+
 /// The number of a slice, and a context.
 ///
 /// A CPU counts its slices from 1 on; 0 stands for none that is known.
@@ -52,11 +65,13 @@ pub enum Interrupted {
 pub struct Link(u64);
 
 impl Link {
-    /// The bits of the number of a slice: enough for four years of a million switches a second.
-    const NUMBER_BITS: u32 = 47;
+    /// The bits of the number of a slice: enough for two years of a million switches a second.
+    const NUMBER_BITS: u32 = 46;
     const CPU_BITS: u32 = 13;
+    const CONTEXT_BITS: u32 = 4;
     const CONTEXT_AT: u32 = Self::NUMBER_BITS + Self::CPU_BITS;
     const NUMBERS: u64 = (1 << Self::NUMBER_BITS) - 1;
+    const CONTEXTS: u64 = (1 << Self::CONTEXT_BITS) - 1;
     /// Tells a link from the group of a task, which is a smaller number.
     const MARK: u64 = 1 << 63;
 
@@ -92,7 +107,7 @@ impl Link {
         Self(bits)
     }
 
-    /// Returns the slice after this one on its CPU, which makes fewer than 2^47 of them.
+    /// Returns the slice after this one on its CPU, which makes fewer than 2^46 of them.
     #[inline(always)]
     pub(super) const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
@@ -118,8 +133,9 @@ impl Link {
 
     /// Returns the context.
     pub fn context(self) -> Context {
-        const { assert!(Context::COUNT <= 8) };
-        let context = Context::ALL.get((self.0 >> Self::CONTEXT_AT) as usize & 7);
+        const { assert!(Context::COUNT as u64 <= Self::CONTEXTS + 1) };
+        let context = (self.0 >> Self::CONTEXT_AT) & Self::CONTEXTS;
+        let context = Context::ALL.get(context as usize);
         match self.number() {
             0 if context.is_some_and(|context| context.is_of_task()) => Context::Unknown,
             _ => context.copied().unwrap_or(Context::Unknown),
@@ -129,7 +145,7 @@ impl Link {
     /// Returns the same slice with a context.
     #[inline(always)]
     pub const fn within(self, context: Context) -> Self {
-        let bits = self.0 & !(7 << Self::CONTEXT_AT);
+        let bits = self.0 & !(Self::CONTEXTS << Self::CONTEXT_AT);
         Self(bits | ((context as u64) << Self::CONTEXT_AT))
     }
 }

@@ -14,6 +14,6 @@ pub mod ring;
 pub mod walk;
 
 pub use kept::{Chain, Chains};
-pub use link::{Context, Interrupted, Link};
+pub use link::{Context, Interrupted, Link, SoftirqOf};
 pub use ring::{Entry, Kept, Ring, Slice, Start, MAX_SLICES, MIN_SLICES};
 pub use walk::{walk, End, Hop, Walked, HOPS, STEPS};

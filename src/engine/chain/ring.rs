@@ -18,7 +18,8 @@ use crate::engine::{
     chain::{
         Context,
         Interrupted,
-        Link, //
+        Link,
+        SoftirqOf, //
     },
     group::Group,
     identity::CommCells,
@@ -156,6 +157,8 @@ pub struct Ring<P> {
     /// What [`Ring::now`] was when that softirq began. A task that leaves the CPU within a softirq,
     /// as on `PREEMPT_RT`, takes it along, so that it is not known from then on.
     softirq_in: Cell,
+    /// Whether a hard interrupt runs the function of a timer.
+    in_timer: Cell,
     entries: P,
     /// The links of what raised softirqs that have not run; 0 for those that nothing raised.
     raised: [Cell; SOFTIRQS],
@@ -171,6 +174,7 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
             first: Cell::new(1),
             softirq: Cell::new(0),
             softirq_in: Cell::new(0),
+            in_timer: Cell::new(0),
             entries,
             raised: [const { Cell::new(0) }; SOFTIRQS],
         })
@@ -185,6 +189,7 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
         self.last.set(last.bits());
         self.now.set(Link::new(last.cpu(), 0).bits());
         self.softirq_in.set(0);
+        self.in_timer.set(0);
         for raised in &self.raised {
             raised.set(0);
         }
@@ -254,8 +259,17 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
                 Link::of_bits(self.softirq.get())
             }
             Interrupted::Softirq => Link::UNKNOWN.within(Context::UnknownSoftirq),
-            Interrupted::Hard => self.now().within(Context::Interrupt),
+            Interrupted::Hard => self.now().within(match self.in_timer.get() {
+                0 => Context::Interrupt,
+                _ => Context::Timer,
+            }),
         }
+    }
+
+    /// Records that a hard interrupt on this CPU begins to run the function of a timer, or has run
+    /// it. Such functions do not interrupt each other.
+    pub fn run_timer(&self, begins: bool) {
+        self.in_timer.set(begins.into());
     }
 
     /// Records that a softirq of this kind is raised on this CPU. `is_for_all` is whether it does
@@ -279,11 +293,8 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
             0 => raiser,
             earlier if earlier == raiser.bits() => raiser,
             earlier => {
-                let earlier = Link::from_bits(earlier).unwrap_or(raiser);
-                let is_of_interrupts = [earlier, raiser]
-                    .iter()
-                    .all(|link| link.context() == Context::InterruptSoftirq);
-                match is_of_interrupts {
+                let earlier = Link::from_bits(earlier).unwrap_or(raiser).context();
+                match raiser.context() == earlier && !earlier.is_of_task() {
                     true => raiser,
                     false => raiser.within(Context::UnknownSoftirq),
                 }
@@ -292,18 +303,18 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
         raised.set(by.bits());
     }
 
-    /// Records that a softirq of this kind begins to run on this CPU. `is_in_thread` is whether
-    /// that is in a kernel thread for softirqs: it is that thread's doing then.
-    pub fn run_softirq(&self, kind: u32, is_in_thread: bool) {
+    /// Records that a softirq of this kind begins to run on this CPU, and whose doing it is.
+    pub fn run_softirq(&self, kind: u32, of: SoftirqOf) {
         let raised = self.raised.get(kind as usize);
         let by = raised.and_then(|raised| Link::from_bits(raised.get()));
         if let Some(raised) = raised {
             raised.set(0);
         }
         let now = self.now();
-        let by = match is_in_thread && now.context() == Context::Task {
-            true => now,
-            false => Self::raiser(by, now),
+        let by = match of {
+            SoftirqOf::Thread if now.context() == Context::Task => now,
+            SoftirqOf::Timers => now.within(Context::Timer),
+            _ => Self::raiser(by, now),
         };
         self.softirq.set(by.bits());
         // On `PREEMPT_RT`, others may have had the CPU since this was read.

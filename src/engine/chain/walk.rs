@@ -40,6 +40,8 @@ named! {
         Unknown => "unknown";
         /// At [`HOPS`] or at [`STEPS`].
         Limit => "limit";
+        /// In the function of a timer, which woke the last task: it was blocked until then.
+        Timer => "timer";
     }
 }
 
@@ -52,6 +54,7 @@ impl End {
             Context::UnknownSoftirq => Some(Self::UnknownSoftirq),
             Context::Idle => Some(Self::Idle),
             Context::Unknown => Some(Self::Unknown),
+            Context::Timer => Some(Self::Timer),
         }
     }
 
@@ -59,7 +62,11 @@ impl End {
     pub const fn is_blocked(self) -> bool {
         matches!(
             self,
-            Self::Interrupt | Self::InterruptSoftirq | Self::UnknownSoftirq | Self::Idle
+            Self::Interrupt
+                | Self::InterruptSoftirq
+                | Self::UnknownSoftirq
+                | Self::Idle
+                | Self::Timer
         )
     }
 }

@@ -9,8 +9,8 @@ use proptest::{
 };
 use schedhist_engine::engine::{
     chain::{
-        walk, Chain, Chains, Context, End, Entry, Hop, Interrupted, Link, Ring, Slice, Start,
-        Walked, HOPS, STEPS,
+        walk, Chain, Chains, Context, End, Entry, Hop, Interrupted, Link, Ring, Slice,
+        SoftirqOf, Start, Walked, HOPS, STEPS,
     },
     format::{raw, text, Slices},
     group::Group,
@@ -58,7 +58,7 @@ fn walk_all(rings: &Rings, first: Link, start: u64, end: u64) -> (Walked, Vec<Ho
 
 #[test]
 fn links() {
-    for (cpu, number) in [(0, 1), (8191, (1 << 47) - 1), (5, 77)] {
+    for (cpu, number) in [(0, 1), (8191, (1 << 46) - 1), (5, 77)] {
         let link = Link::new(cpu, number);
         assert_eq!((link.cpu(), link.number()), (cpu, number));
         assert_eq!(link.context(), Context::Task);
@@ -154,50 +154,78 @@ fn wakers() {
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // One that the task raised.
     ring.raise_softirq(3, Interrupted::No, false);
-    ring.run_softirq(3, false);
+    ring.run_softirq(3, SoftirqOf::Raiser);
     assert_eq!(
         ring.waker(Interrupted::Softirq),
         task.within(Context::Softirq)
     );
     // One raised in that softirq is the task's, too.
     ring.raise_softirq(4, Interrupted::Softirq, false);
-    ring.run_softirq(4, false);
+    ring.run_softirq(4, SoftirqOf::Raiser);
     assert_eq!(
         ring.waker(Interrupted::Softirq),
         task.within(Context::Softirq)
     );
     // Nobody raised it.
-    ring.run_softirq(4, false);
+    ring.run_softirq(4, SoftirqOf::Raiser);
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // Raised in a hard interrupt, or in a softirq of one.
     ring.raise_softirq(1, Interrupted::Hard, false);
     ring.raise_softirq(1, Interrupted::Hard, false);
-    ring.run_softirq(1, false);
+    ring.run_softirq(1, SoftirqOf::Raiser);
     assert_eq!(softirq(), Context::InterruptSoftirq);
     ring.raise_softirq(2, Interrupted::Softirq, false);
-    ring.run_softirq(2, false);
+    ring.run_softirq(2, SoftirqOf::Raiser);
     assert_eq!(softirq(), Context::InterruptSoftirq);
     // Raised by an interrupt and by the task: nobody knows for whom it wakes.
     ring.raise_softirq(1, Interrupted::Hard, false);
     ring.raise_softirq(1, Interrupted::No, false);
-    ring.run_softirq(1, false);
+    ring.run_softirq(1, SoftirqOf::Raiser);
     assert_eq!(softirq(), Context::UnknownSoftirq);
+    // What a timer does in a hard interrupt, and what it raises there.
+    let task = ring.now();
+    ring.run_timer(true);
+    assert_eq!(
+        ring.waker(Interrupted::Hard),
+        task.within(Context::Timer)
+    );
+    ring.raise_softirq(1, Interrupted::Hard, false);
+    ring.run_timer(false);
+    assert_eq!(
+        ring.waker(Interrupted::Hard),
+        task.within(Context::Interrupt)
+    );
+    ring.run_softirq(1, SoftirqOf::Raiser);
+    assert_eq!(softirq(), Context::InterruptSoftirq);
+    // And in a softirq, and in what it raises there, now and in a later slice.
+    ring.raise_softirq(1, Interrupted::Hard, false);
+    ring.run_softirq(1, SoftirqOf::Timers);
+    assert_eq!(
+        ring.waker(Interrupted::Softirq),
+        task.within(Context::Timer)
+    );
+    ring.raise_softirq(2, Interrupted::Softirq, false);
+    enter();
+    ring.run_softirq(1, SoftirqOf::Timers);
+    ring.raise_softirq(2, Interrupted::Softirq, false);
+    ring.run_softirq(2, SoftirqOf::Raiser);
+    assert_eq!(softirq(), Context::Timer);
     // RCU's: a task that raises it asks for what others wait for, too.
     for interrupted in [Interrupted::No, Interrupted::Softirq] {
         ring.raise_softirq(3, Interrupted::No, false);
-        ring.run_softirq(3, false);
+        ring.run_softirq(3, SoftirqOf::Raiser);
         ring.raise_softirq(9, interrupted, true);
-        ring.run_softirq(9, false);
+        ring.run_softirq(9, SoftirqOf::Raiser);
         assert_eq!(softirq(), Context::UnknownSoftirq);
     }
     // But not the timer's interrupt.
     ring.raise_softirq(9, Interrupted::Hard, true);
-    ring.run_softirq(9, false);
+    ring.run_softirq(9, SoftirqOf::Raiser);
     assert_eq!(softirq(), Context::InterruptSoftirq);
     // A thread for softirqs is woken for those that have not run, not for the one that ran last.
     let task = ring.now();
     ring.raise_softirq(3, Interrupted::No, false);
-    ring.run_softirq(3, false);
+    ring.run_softirq(3, SoftirqOf::Raiser);
     assert_eq!(ring.softirqs_waker().context(), Context::UnknownSoftirq);
     ring.raise_softirq(1, Interrupted::Hard, false);
     let interrupt = task.within(Context::InterruptSoftirq);
@@ -208,26 +236,26 @@ fn wakers() {
     assert_eq!(ring.softirqs_waker().context(), Context::UnknownSoftirq);
     [1, 2]
         .iter()
-        .for_each(|kind| ring.run_softirq(*kind, false));
+        .for_each(|kind| ring.run_softirq(*kind, SoftirqOf::Raiser));
     assert_eq!(ring.softirqs_waker(), task.within(Context::Softirq));
     enter();
     assert_eq!(ring.softirqs_waker().context(), Context::UnknownSoftirq);
-    ring.run_softirq(4, false);
+    ring.run_softirq(4, SoftirqOf::Raiser);
     // The task that raised it has left the CPU.
     ring.raise_softirq(1, Interrupted::No, false);
     enter();
-    ring.run_softirq(1, false);
+    ring.run_softirq(1, SoftirqOf::Raiser);
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // The CPU is idle since, and has the number of its last slice.
     ring.raise_softirq(1, Interrupted::No, false);
     ring.enter_idle(1);
-    ring.run_softirq(1, false);
+    ring.run_softirq(1, SoftirqOf::Raiser);
     assert_eq!(softirq(), Context::UnknownSoftirq);
     // The task was preempted within the softirq: nobody knows which one it goes on with.
     for is_idle in [false, true] {
         enter();
         ring.raise_softirq(1, Interrupted::No, false);
-        ring.run_softirq(1, false);
+        ring.run_softirq(1, SoftirqOf::Raiser);
         assert_eq!(softirq(), Context::Softirq);
         if is_idle {
             ring.enter_idle(1);
@@ -239,18 +267,18 @@ fn wakers() {
     let next = enter();
     // A thread for softirqs is a task like any other.
     ring.raise_softirq(1, Interrupted::Hard, false);
-    ring.run_softirq(1, true);
+    ring.run_softirq(1, SoftirqOf::Thread);
     assert_eq!(ring.waker(Interrupted::Softirq), next);
     // Interrupts of the idle task.
     ring.enter_idle(1);
     assert_eq!(ring.waker(Interrupted::No).context(), Context::Idle);
     assert_eq!(ring.waker(Interrupted::Hard).context(), Context::Interrupt);
     ring.raise_softirq(1, Interrupted::Hard, false);
-    ring.run_softirq(1, false);
+    ring.run_softirq(1, SoftirqOf::Raiser);
     assert_eq!(softirq(), Context::InterruptSoftirq);
     // Softirqs that do not exist.
     ring.raise_softirq(99, Interrupted::No, false);
-    ring.run_softirq(99, false);
+    ring.run_softirq(99, SoftirqOf::Raiser);
     assert_eq!(softirq(), Context::UnknownSoftirq);
 }
 
@@ -325,6 +353,7 @@ fn ends() {
         (Context::InterruptSoftirq, End::InterruptSoftirq),
         (Context::UnknownSoftirq, End::UnknownSoftirq),
         (Context::Idle, End::Idle),
+        (Context::Timer, End::Timer),
     ] {
         let walked = end_of(Link::new(0, 7).within(context), Start::Woken);
         assert_eq!((walked.end, walked.blocked, walked.missing), (end, 10, 0));

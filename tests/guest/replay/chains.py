@@ -25,11 +25,12 @@ from .events import Other, Switch, Trace, in_order, read_trace
 from .recording import EVENTS_A, EVENTS_B, background, recorders
 from .reference import manner, unhide
 
-EVENTS = [*EVENTS_A, "irq/softirq_raise", "irq/softirq_entry"]
+EVENTS = [*EVENTS_A, "irq/softirq_raise", "irq/softirq_entry", "timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit"]
 # TRACE_FLAG_* in include/linux/trace_events.h.
 HARD = 0x08 | 0x40
 SOFTIRQ = 0x10
 RCU_SOFTIRQ = 9
+TIMER_SOFTIRQS = 1, 8
 VIAS = ("task", "softirq", "fork")
 
 
@@ -70,6 +71,8 @@ class Cpu:
     now: Slice | None = None
     is_idle: bool = False
     softirq: Link = "unknown_softirq"
+    # What wakes a task in a hard interrupt.
+    hard: str = "interrupt"
     raised: dict[int, list[Link]] = field(default_factory=dict)
 
     def raiser(self, raised: list[Link]) -> Link:
@@ -95,7 +98,7 @@ class Reference:
         """Returns who causes an event."""
         cpu = self.cpus.setdefault(event.cpu, Cpu())
         if event.flags & HARD:
-            return "interrupt"
+            return cpu.hard
         if event.kind == "sched_waking" and event.pid in self.threads:
             # It is woken for the softirqs that have not run, at the end of an interrupt, too.
             return cpu.raiser([by for all_ in cpu.raised.values() for by in all_])
@@ -123,7 +126,7 @@ class Reference:
         if cpu.now and cpu.now.pid in self.threads:
             cpu.softirq = "task", cpu.now
         else:
-            cpu.softirq = cpu.raiser(raised)
+            cpu.softirq = "timer" if event.pid in TIMER_SOFTIRQS else cpu.raiser(raised)
 
     def switch(self, event: Switch) -> None:
         cpu = self.cpus.setdefault(event.cpu, Cpu())
@@ -168,6 +171,10 @@ class Reference:
             self.raise_softirq(event)
         elif event.kind == "softirq_entry":
             self.run_softirq(event)
+        elif event.kind.startswith("hrtimer"):
+            if event.flags & HARD:
+                cpu = self.cpus.setdefault(event.cpu, Cpu())
+                cpu.hard = "timer" if event.kind == "hrtimer_expire_entry" else "interrupt"
         elif event.kind == "sched_process_fork":
             self.tasks[event.pid] = Task(forked=event.time)
         else:

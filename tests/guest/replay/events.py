@@ -98,7 +98,7 @@ class Other(NamedTuple):
 
     time: int
     kind: str
-    # Of the task that it is about; the vector of a softirq.
+    # Of the task that it is about; the vector of a softirq, a timer.
     pid: int
     cpu: int
     # What the CPU was doing: TRACE_FLAG_* in include/linux/trace_events.h.
@@ -123,6 +123,8 @@ PID_FIELD = {
     "sched_migrate_task": "pid",
     "softirq_raise": "vec",
     "softirq_entry": "vec",
+    "hrtimer_expire_entry": "hrtimer",
+    "hrtimer_expire_exit": "hrtimer",
 }
 
 

@@ -119,6 +119,7 @@ impl Chain {
         let what = match self.end.as_str() {
             "interrupt" => "blocked until an interrupt woke it",
             "interrupt_softirq" => "blocked until a softirq of an interrupt woke it",
+            "timer" => "blocked until a timer woke it",
             "idle" => "blocked until the idle task woke it",
             _ => "blocked until a softirq woke it",
         };

@@ -401,7 +401,7 @@ impl Walk<'_> {
         });
         let ns = self.back_to(end);
         match slice.link.context() {
-            Context::Interrupt | Context::InterruptSoftirq | Context::Idle
+            Context::Interrupt | Context::InterruptSoftirq | Context::Idle | Context::Timer
                 if is_sleep && slice.start == Start::Woken =>
             {
                 times.blocked = ns;

@@ -50,8 +50,8 @@ pub fn write(out: &mut String, stacks: &Stacks) {
     flame::write(out, stacks, &LABELS);
     dim(
         out,
-        "Tasks that differ in a number only are one. A chain ends where an interrupt woke somebody, or \
-         where nothing more is known.",
+        "Tasks that differ in a number only are one. A chain ends where a timer or an interrupt woke \
+         somebody, or where nothing more is known.",
     );
 }
 
