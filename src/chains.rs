@@ -29,6 +29,7 @@ use crate::{
         chain::{
             Chain,
             Chains,
+            End,
             Entry,
             Hop,
             Interrupted,
@@ -90,12 +91,12 @@ impl AllChains {
         &self.cpus.this(here).ring
     }
 
-    /// Forgets what the CPUs are doing. No probe may be registered.
+    /// Forgets what the CPUs are doing, and all slices. No probe may be registered.
     pub(crate) fn forget(&self) {
         self.cpus.unboxed().for_each(|chain| chain.ring.forget());
     }
 
-    /// Forgets what `cpu` is doing, which is offline, or has no probe.
+    /// The same of `cpu`, which is offline.
     pub(crate) fn prepare(&self, cpu: u32) {
         if let Some(chain) = self.cpus.get(cpu) {
             chain.ring.forget();
@@ -113,7 +114,10 @@ impl AllChains {
     ) -> Option<(Walked, impl Iterator<Item = Hop> + '_)> {
         let chain = self.cpus.get(cpu)?;
         let first = chain.ring.now();
-        let read = |link: Link| self.cpus.get(link.cpu())?.ring.read(link.number());
+        let read = |link: Link| match self.cpus.get(link.cpu()) {
+            Some(chain) => chain.ring.read(link.number()),
+            None => Err(End::Unknown),
+        };
         chain.kept.keep(id, sample, first, read)
     }
 

@@ -716,7 +716,8 @@ struct schedhist_raw_hop {
  * @number: the number of the slice on that CPU, from 1 on
  * @since_ns: when the task got the CPU, in nanoseconds of local_clock()
  * @idle_ns: when the CPU became idle after it; 0 if it did not, or not yet: the
- *	slice then ends where the next one begins, or is in progress
+ *	slice then ends where the next one begins, or is in progress, or was when
+ *	measuring was switched off or the CPU went offline
  * @waiting_ns: from when on the task had waited for the CPU
  * @link_number: the number of the slice in which another task woke or created this
  *	one or, if this one was preempted or throttled, of its own slice before; 0 if

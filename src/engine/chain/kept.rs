@@ -138,7 +138,7 @@ impl Chains {
         id: u64,
         sample: &Sample,
         first: Link,
-        read: impl Fn(Link) -> Option<Slice>,
+        read: impl Fn(Link) -> Result<Slice, End>,
     ) -> Option<(Walked, impl Iterator<Item = Hop> + '_)> {
         if sample.metric.side() == Side::Prev {
             return None;

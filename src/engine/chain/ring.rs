@@ -17,6 +17,7 @@ use crate::engine::{
     },
     chain::{
         Context,
+        End,
         Interrupted,
         Link,
         SoftirqOf, //
@@ -345,9 +346,14 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
         }
     }
 
-    /// Reads a slice, which has begun; returns `None` if it was overwritten.
-    pub fn read(&self, number: u64) -> Option<Slice> {
-        self.read_kept(number).map(|kept| kept.slice)
+    /// Reads a slice, which has begun. If it is not kept any more, returns why a chain ends there.
+    pub fn read(&self, number: u64) -> Result<Slice, End> {
+        match self.read_kept(number) {
+            Some(kept) => Ok(kept.slice),
+            // Forgotten: a greater ring would not have it either.
+            None if number < self.first.get() => Err(End::Unknown),
+            None => Err(End::Overwritten),
+        }
     }
 
     fn read_kept(&self, number: u64) -> Option<Kept> {
@@ -366,6 +372,7 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     pub fn kept(&self) -> impl Iterator<Item = Kept> + '_ {
         let now = Link::of_bits(self.now.acquire());
         let oldest = now.number().saturating_sub(self.entries.len() as u64);
+        let oldest = oldest.max(self.first.get());
         (oldest..=now.number()).filter_map(|number| self.read_kept(number))
     }
 }

@@ -148,12 +148,12 @@ pub struct Walked {
 /// Follows the chain back from the slice `link`, through the interval from `start` to `end`. Passes
 /// [`HOPS`] hops at most to `keep`, the first of which is the task of that slice.
 ///
-/// `read` reads a slice; it returns `None` if that is not kept any more.
+/// `read` reads a slice, or returns why the chain ends there.
 pub fn walk(
     mut link: Link,
     start: u64,
     end: u64,
-    read: impl Fn(Link) -> Option<Slice>,
+    read: impl Fn(Link) -> Result<Slice, End>,
     mut keep: impl FnMut(usize, &Hop),
 ) -> Walked {
     let mut until = end.max(start);
@@ -166,9 +166,12 @@ pub fn walk(
             reached = end;
             break;
         }
-        let Some(slice) = read(link) else {
-            reached = End::Overwritten;
-            break;
+        let slice = match read(link) {
+            Ok(slice) => slice,
+            Err(end) => {
+                reached = end;
+                break;
+            }
         };
         let mut hop = match current {
             Some(hop) => hop,

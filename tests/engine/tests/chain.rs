@@ -9,8 +9,8 @@ use proptest::{
 };
 use schedhist_engine::engine::{
     chain::{
-        walk, Chain, Chains, Context, End, Entry, Hop, Interrupted, Link, Ring, Slice,
-        SoftirqOf, Start, Walked, HOPS, STEPS,
+        walk, Chain, Chains, Context, End, Entry, Hop, Interrupted, Link, Ring, Slice, SoftirqOf,
+        Start, Walked, HOPS, STEPS,
     },
     format::{raw, text, Slices},
     group::Group,
@@ -40,7 +40,10 @@ fn slice(pid: i32, start: Start, waiting: u64, since: u64, link: Link) -> Slice 
 
 fn walk_all(rings: &Rings, first: Link, start: u64, end: u64) -> (Walked, Vec<Hop>) {
     let mut hops = Vec::new();
-    let read = |link: Link| rings.get(link.cpu() as usize)?.read(link.number());
+    let read = |link: Link| match rings.get(link.cpu() as usize) {
+        Some(ring) => ring.read(link.number()),
+        None => Err(End::Unknown),
+    };
     let walked = walk(first, start, end, read, |number, hop| {
         hops.truncate(number);
         hops.push(*hop);
@@ -94,14 +97,14 @@ fn a_ring_keeps_its_last_slices() {
     assert_eq!(ring.now().context(), Context::Unknown);
     assert_eq!(ring.now().cpu(), 3);
     assert_eq!(ring.memory(), 16 * 64);
-    assert!(ring.read(0).is_none());
+    assert_eq!(ring.read(0), Err(End::Unknown));
     for number in 1..=40 {
         let pid = number as i32;
         ring.enter(&slice(pid, Start::Woken, number, number + 1, Link::UNKNOWN));
         assert_eq!(ring.now(), Link::new(3, number));
     }
     for number in 0..=40 {
-        let found = ring.read(number).map(|slice| slice.pid);
+        let found = ring.read(number).ok().map(|slice| slice.pid);
         assert_eq!(found, (number > 24).then_some(number as i32));
     }
     ring.enter_idle(1);
@@ -112,7 +115,7 @@ fn a_ring_keeps_its_last_slices() {
     ring.enter(&slice(7, Start::Woken, 41, 42, Link::UNKNOWN));
     let found: Vec<_> = ring.kept().map(|kept| kept.number).collect();
     assert_eq!((found, ring.count()), (vec![42], 1));
-    assert!((25..=41).all(|number| ring.read(number).is_none()));
+    assert!((25..=41).all(|number| ring.read(number) == Err(End::Unknown)));
     assert!(Ring::new(0, vec![]).is_none() && Ring::new(0, vec![Entry::default()]).is_some());
 }
 
@@ -185,10 +188,7 @@ fn wakers() {
     // What a timer does in a hard interrupt, and what it raises there.
     let task = ring.now();
     ring.run_timer(true);
-    assert_eq!(
-        ring.waker(Interrupted::Hard),
-        task.within(Context::Timer)
-    );
+    assert_eq!(ring.waker(Interrupted::Hard), task.within(Context::Timer));
     ring.raise_softirq(1, Interrupted::Hard, false);
     ring.run_timer(false);
     assert_eq!(
@@ -358,6 +358,14 @@ fn ends() {
         let walked = end_of(Link::new(0, 7).within(context), Start::Woken);
         assert_eq!((walked.end, walked.blocked, walked.missing), (end, 10, 0));
     }
+    // A slice from before the CPU came online.
+    let rings = vec![ring(0, 16)];
+    rings[0].enter(&slice(1, Start::Woken, 20, 20, Link::UNKNOWN));
+    let before = rings[0].now();
+    rings[0].forget();
+    rings[0].enter(&slice(2, Start::Woken, 20, 30, before));
+    let walked = walk_all(&rings, rings[0].now(), 10, 40).0;
+    assert_eq!((walked.end, walked.missing), (End::Unknown, 10));
     let walked = end_of(Link::UNKNOWN, Start::Woken);
     assert_eq!((walked.end, walked.missing), (End::Unknown, 10));
     let walked = end_of(Link::new(0, 1), Start::Unknown);
@@ -607,7 +615,7 @@ fn only_waits_and_sleeps_have_a_chain() {
     let chains = Chains::default();
     for metric in Metric::ALL {
         let sample = Sample::new(metric, 48, Cause::Interruptible, 54);
-        let kept = chains.keep(1, &sample, Link::UNKNOWN, |_| None);
+        let kept = chains.keep(1, &sample, Link::UNKNOWN, |_| Err(End::Unknown));
         let is_other = {
             use Metric::{Idle, Oncpu, Resched, ReschedLazy};
             matches!(metric, Oncpu | Idle | Resched | ReschedLazy)

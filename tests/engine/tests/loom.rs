@@ -1251,7 +1251,7 @@ fn slices_while_they_come() {
             let read = |link: Link| {
                 let slice = ring.read(link.number())?;
                 assert_eq!(slice, chain_slice(link.number()));
-                Some(slice)
+                Ok(slice)
             };
             let walked = walk(Link::new(0, begun), 1, 30, read, |number, hop| {
                 hops.truncate(number);
