@@ -47,7 +47,8 @@ pub(crate) fn learn_all() {
 pub(crate) fn learn() {
     let online = || (0..nr_cpu_ids()).filter(|cpu| is_online(*cpu));
     for cpu in online() {
-        let before = online().take_while(|other| *other < cpu);
+        let before = { online().take_while(|other| *other < cpu) }
+            .filter_map(|other| Some((other, get(other)?)));
         let share = |other| {
             if are_of_one_core(cpu, other) {
                 Some(Distance::Core)
@@ -59,7 +60,7 @@ pub(crate) fn learn() {
             cpu,
             CpuTopology::of_online(cpu, node_of(cpu), before, share),
         );
-        // Each of thousands of CPUs may be compared with all before it.
+        // Each of thousands of CPUs is compared with the first of each cache before it.
         cond_resched();
     }
 }

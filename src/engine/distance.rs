@@ -51,21 +51,26 @@ impl CpuTopology {
         Self::new(cpu, cpu, node)
     }
 
-    /// Returns that of `cpu`, which is online. `before` are the CPUs online of lower numbers,
-    /// in ascending order, for each of which `share` returns whether they share a core, or else, a
-    /// last-level cache.
+    /// Returns that of `cpu`, which is online. `before` are the CPUs online of lower numbers, with
+    /// what this has returned for them, in ascending order. `share` returns whether one shares the
+    /// core, or else, the last-level cache. It is asked for the first CPU of each cache, until one
+    /// shares it, and then for the first of each core of that.
     ///
     /// It depends on nothing else. So those of all CPUs online fit together if all are found
     /// anew whenever one comes online, even if what they share has changed.
     pub fn of_online(
         cpu: u32,
         node: u32,
-        before: impl Iterator<Item = u32>,
+        before: impl Iterator<Item = (u32, Self)>,
         share: impl Fn(u32) -> Option<Distance>,
     ) -> Self {
         let (mut core, mut llc) = (cpu, cpu);
-        for other in before {
-            let shared = share(other);
+        for (other, of) in before {
+            let is_candidate = match llc == cpu {
+                true => of.llc() == other,
+                false => of.llc() == llc && of.core() == other,
+            };
+            let shared = is_candidate.then(|| share(other)).flatten();
             if shared.is_some() && llc == cpu {
                 llc = other;
             }
@@ -75,6 +80,14 @@ impl CpuTopology {
             }
         }
         Self::new(core, llc, node)
+    }
+
+    fn core(self) -> u32 {
+        (self.0 & Self::MASK) as u32
+    }
+
+    fn llc(self) -> u32 {
+        (self.0 >> Self::LLC) as u32
     }
 
     /// Returns how far two different CPUs are from each other.

@@ -46,10 +46,13 @@ impl Machine {
 
     fn learn(&self, places: &mut [CpuTopology]) {
         for cpu in self.online() {
-            let before = self.online().take_while(|other| *other < cpu);
+            let before: Vec<_> = { self.online() }
+                .take_while(|other| *other < cpu)
+                .map(|other| (other, places[other as usize]))
+                .collect();
             let share = |other| self.shared(cpu, other);
             places[cpu as usize] =
-                CpuTopology::of_online(cpu, self.nodes[cpu as usize], before, share);
+                CpuTopology::of_online(cpu, self.nodes[cpu as usize], before.into_iter(), share);
         }
     }
 }
@@ -149,7 +152,8 @@ fn the_greatest_numbers_fit() {
         [(MAX, MAX), (MAX - 1, MAX)].map(|(cpu, node)| CpuTopology::of_unknown(cpu, node));
     assert_eq!(one.distance(two), Distance::Node);
     for distance in [Distance::Llc, Distance::Core] {
-        let one = CpuTopology::of_online(MAX, MAX, [MAX - 1].into_iter(), |_| Some(distance));
+        let one =
+            CpuTopology::of_online(MAX, MAX, [(MAX - 1, two)].into_iter(), |_| Some(distance));
         assert_eq!(one.distance(two), distance);
     }
     let other = CpuTopology::of_online(0, 0, std::iter::empty(), |_| None);
