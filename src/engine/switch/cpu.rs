@@ -227,7 +227,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Must not run at the same time as [`Cpu::switch`] on the same `Cpu`.
     pub fn forget(&self) {
         self.header.since.set(0);
-        self.header.requests.forget();
+        self.forget_requests();
     }
 
     /// Begins new minima and maxima of all metrics.

@@ -49,12 +49,6 @@ impl Requests {
         let Self([full, lazy]) = self;
         full.get() | lazy.get() == 0
     }
-
-    pub(super) fn forget(&self) {
-        for (_, since) in self.all() {
-            since.set(0);
-        }
-    }
 }
 
 impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
@@ -95,6 +89,17 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         for (metric, since) in self.header.requests.all() {
             let request = since.get();
             if request != 0 && !is_pending(metric) && since.replace(request, 0) {
+                self.count_request(Counter::ReschedUnused);
+            }
+        }
+    }
+
+    /// Forgets all requests: what becomes of them is not seen.
+    ///
+    /// Must not run at the same time as [`Cpu::switch`] or [`Cpu::request`] on the same `Cpu`.
+    pub(super) fn forget_requests(&self) {
+        for (_, since) in self.header.requests.all() {
+            if since.swap(0) != 0 {
                 self.count_request(Counter::ReschedUnused);
             }
         }

@@ -92,6 +92,8 @@ pub(crate) struct CpuReference {
     /// The pending requests to reschedule, full and lazy: when each was made, and whether its flag
     /// is still set.
     requests: [Option<(u64, bool)>; 2],
+    /// The number of those that were pending when measuring was switched off.
+    forgotten: usize,
     counters: [u64; Counter::COUNT],
     samples: [Vec<Sample>; Metric::COUNT],
     slices: Vec<Slice>,
@@ -131,6 +133,10 @@ impl CpuReference {
 
     fn count(&mut self, counter: Counter) {
         self.counters[counter as usize] += 1;
+    }
+
+    fn forget_requests(&mut self) {
+        self.forgotten += self.requests.iter_mut().filter_map(Option::take).count();
     }
 
     /// Counts a request to reschedule after which there was no switch.
@@ -379,9 +385,7 @@ impl Reference {
             Event::Enable { metrics, now } => self.enable(metrics, now),
             Event::Disable => {
                 self.on = None;
-                self.cpus
-                    .iter_mut()
-                    .for_each(|cpu| cpu.requests = [None; 2]);
+                self.cpus.iter_mut().for_each(CpuReference::forget_requests);
             }
             Event::Started { cpu, is_idle, now } => {
                 self.cpus[cpu].idle_since = is_idle.then_some(now);
@@ -530,7 +534,10 @@ impl Reference {
             cpu.since = None;
             cpu.now = None;
             cpu.number += 1;
-            cpu.requests = [None; 2];
+            cpu.forget_requests();
+            for _ in 0..std::mem::take(&mut cpu.forgotten) {
+                cpu.count_request(Counter::ReschedUnused);
+            }
             if let Some(groups) = &mut cpu.groups {
                 groups.forget();
             }
