@@ -71,7 +71,8 @@ impl InProgress {
             let began = records.began();
             if !task.is_on_cpu() {
                 let now = local_clock();
-                if let Some(waiting) = state.waiting(now, began, task.is_awake(), task) {
+                if let Some(mut waiting) = state.waiting(now, began, task.is_awake(), task) {
+                    waiting.is_sample &= reading.metrics.contains(waiting.metric);
                     waiters.add(&waiting, now, cpu, || identify(task, group));
                     match waiting.metric {
                         Metric::Throttled => {}
