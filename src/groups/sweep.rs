@@ -29,7 +29,7 @@ use crate::{
         },
         TaskStates, //
     },
-    engine::group::AT_ONCE, //
+    engine::group::PLACES_AT_ONCE, //
 };
 
 /// The maximum number of groups that one sweep retires.
@@ -85,7 +85,7 @@ impl Groups {
         // Unless all that were refused have ended.
         self.registry.lock().was_refused |= was_refused && lacks_group;
         let (all, before) = (self.limits.groups as usize, retired.len());
-        for _ in 0..all.div_ceil(AT_ONCE) {
+        for _ in 0..all.div_ceil(PLACES_AT_ONCE) {
             let mut registry = self.registry.lock();
             let GroupRegistry { places, gone, .. } = &mut *registry;
             let wanted = (all / 4).max(1).saturating_sub(places.vacant());

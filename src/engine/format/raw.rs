@@ -53,7 +53,7 @@ use crate::engine::{
 };
 
 /// The number of buckets that are checked together for being empty: one cache line.
-const GROUP: usize = 8;
+const CHUNK: usize = 8;
 
 /// The maximum number of pairs in a record. They are collected on the stack, which is small in a
 /// kernel.
@@ -347,11 +347,11 @@ type Owner = (u32, u32, u32);
 fn all_buckets<C: Count>(out: &mut impl Sink, owner: Owner, buckets: &[C]) {
     let mut pairs = [[0; PAIR_LEN]; PAIRS];
     let mut filled = 0;
-    for (group, first) in buckets.chunks(GROUP).zip((0_u32..).step_by(GROUP)) {
-        if <&[C; GROUP]>::try_from(group).is_ok_and(are_empty) {
+    for (chunk, first) in buckets.chunks(CHUNK).zip((0_u32..).step_by(CHUNK)) {
+        if <&[C; CHUNK]>::try_from(chunk).is_ok_and(are_empty) {
             continue;
         }
-        for (bucket, index) in group.iter().zip(first..) {
+        for (bucket, index) in chunk.iter().zip(first..) {
             // Read only once: a second read may return another count.
             let count = bucket.count();
             if count == 0 {
@@ -374,9 +374,9 @@ fn all_buckets<C: Count>(out: &mut impl Sink, owner: Owner, buckets: &[C]) {
     }
 }
 
-/// Returns whether all buckets of a group are empty.
-fn are_empty<C: Count>(group: &[C; GROUP]) -> bool {
-    group.iter().fold(0, |any, bucket| any | bucket.count()) == 0
+/// Returns whether all buckets of a chunk are empty.
+fn are_empty<C: Count>(chunk: &[C; CHUNK]) -> bool {
+    chunk.iter().fold(0, |any, bucket| any | bucket.count()) == 0
 }
 
 /// Writes some of the buckets that are not empty.

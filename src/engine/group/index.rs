@@ -22,7 +22,7 @@ pub type Entry<V = Group> = Option<(u128, V)>;
 const BUCKET: usize = 16;
 
 /// The most entries that [`Index::for_each_value`] looks at.
-pub const AT_ONCE: usize = 32 * BUCKET;
+pub const VALUES_AT_ONCE: usize = 32 * BUCKET;
 
 /// A hash table from keys to groups, or to other small values, in memory of a fixed size.
 ///
@@ -64,14 +64,14 @@ impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
         Some(value)
     }
 
-    /// Calls `change` with the values of [`AT_ONCE`] entries, of which `first` is the first.
+    /// Calls `change` with the values of [`VALUES_AT_ONCE`] entries, of which `first` is the first.
     /// Returns the entry with which to go on, or `None` at the end.
     ///
     /// Begin with 0. Each value that is in the table throughout is changed, even if other keys come
     /// and go between two calls.
     pub fn for_each_value(&mut self, first: usize, change: impl FnMut(&mut V)) -> Option<usize> {
         // Entries move within their bucket only, and a bucket is looked at as a whole.
-        let next = first.saturating_add(AT_ONCE).min(self.entries.len());
+        let next = first.saturating_add(VALUES_AT_ONCE).min(self.entries.len());
         let used = self.entries.get_mut(first..next)?.iter_mut().flatten();
         used.map(|(_, value)| value).for_each(change);
         (next < self.entries.len()).then_some(next)

@@ -44,6 +44,6 @@ pub use records::{group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRec
 pub use rule::{Pids, Rule};
 pub use set::GroupSet;
 pub use slices::GroupSlices;
-pub use table::{GroupTable, Place, AT_ONCE};
+pub use table::{GroupTable, Place, PLACES_AT_ONCE};
 pub use task_group::{Group, TaskGroup};
 pub use totals::GroupTotals;

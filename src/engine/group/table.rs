@@ -51,7 +51,7 @@ impl Place {
 }
 
 /// The most places that [`GroupTable::retire`] looks at.
-pub const AT_ONCE: usize = 256;
+pub const PLACES_AT_ONCE: usize = 256;
 
 /// The places of the groups from 1 on.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> GroupTable<P,
 
     /// Retires up to `most` groups for which `is_dead` returns true, unless a task was about to get
     /// them since the time `since`. Calls `retired` with each. Looks at the next
-    /// [`AT_ONCE`] places only.
+    /// [`PLACES_AT_ONCE`] places only.
     pub fn retire(
         &mut self,
         since: u64,
@@ -186,7 +186,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> GroupTable<P,
         mut retired: impl FnMut(Group),
     ) {
         let mut left = most;
-        for _ in 0..self.places.len().min(AT_ONCE) {
+        for _ in 0..self.places.len().min(PLACES_AT_ONCE) {
             if left == 0 {
                 return;
             }

@@ -8,7 +8,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use schedhist_engine::engine::group::{
     fork_marks::ForkMarks,
     hash::Secret,
-    index::{Entry, AT_ONCE},
+    index::{Entry, VALUES_AT_ONCE},
     list::{matches_glob, Command, Definition, List, Matcher, Pattern, Rule, Shown, Subject},
     rule::Pids,
 };
@@ -332,7 +332,7 @@ fn marks_are_cleaned_up_in_steps() {
         next = fork_marks.clean(first);
         steps += 1;
     }
-    assert_eq!(steps, PLACES / AT_ONCE);
+    assert_eq!(steps, PLACES / VALUES_AT_ONCE);
     assert!(key >= PROCESSES / 2);
     // The mark is used again.
     assert!(fork_marks.mark(PROCESSES, 0b10));

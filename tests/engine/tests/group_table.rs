@@ -14,7 +14,7 @@ use schedhist_engine::engine::{
         index::Entry,
         records::{CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS},
         set::GroupSet,
-        table::{GroupTable, Place, AT_ONCE},
+        table::{GroupTable, Place, PLACES_AT_ONCE},
         task_group::{Group, TaskGroup},
     },
     histogram::bucket::Scheme,
@@ -37,7 +37,7 @@ fn retire(
     mut is_dead: impl FnMut(Group) -> bool,
 ) -> Vec<u32> {
     let mut retired = Vec::new();
-    for _ in 0..places.count().div_ceil(AT_ONCE) {
+    for _ in 0..places.count().div_ceil(PLACES_AT_ONCE) {
         let left = most - retired.len();
         places.retire(since, left, &mut is_dead, |group| {
             retired.push(group.number())
@@ -133,7 +133,7 @@ fn places_are_retired_in_steps() {
     }
     let since = places.now();
     let (mut looked_at, mut dead) = (0, Vec::new());
-    for step in 1..=PLACES.div_ceil(AT_ONCE) {
+    for step in 1..=PLACES.div_ceil(PLACES_AT_ONCE) {
         let is_dead = |group: Group| {
             looked_at += 1;
             group.number() % 100 == 0
@@ -141,7 +141,7 @@ fn places_are_retired_in_steps() {
         places.retire(since, usize::MAX, is_dead, |group| {
             dead.push(group.number())
         });
-        assert!(looked_at <= step * AT_ONCE);
+        assert!(looked_at <= step * PLACES_AT_ONCE);
     }
     assert!(looked_at >= PLACES);
     dead.sort_unstable();
