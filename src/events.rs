@@ -141,7 +141,8 @@ trace_events! {
     /// A task's wait for a CPU that was long, and what CPUs that it might have used did meanwhile.
     ///
     /// Emitted after the event `runq` of the wait, in the same context, while `long_wait_ns` is
-    /// set. All times but `duration_ns` are lower bounds: each may be longer by up to `unknown_ns`.
+    /// set. All times but `duration_ns` are lower bounds: each may be longer by up to `unknown_ns`,
+    /// and `idle_ns` by what is not known of that CPU's idle periods.
     event long_wait {
         /// The task's thread id, in the initial PID namespace.
         pid: Pid,

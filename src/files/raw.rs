@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use super::View;
 use crate::{
     boundary::abstractions::{
+        context::cond_resched,
         is_online,
         local_clock,
         Text, //
@@ -58,6 +59,8 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
         cpus: reading.records.cpus().count() as u32,
     };
     raw::begin(out, &info, reading.cpus(Scope::All), |cpu| {
+        // There may be thousands, of 10 KiB each.
+        cond_resched();
         reading.current_slice(cpu)
     });
     for cpu in reading.records.cpus().map(|cpu| cpu.number()) {
