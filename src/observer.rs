@@ -43,6 +43,12 @@ use crate::{
     outliers::Watched, //
 };
 
+/// An observer that neither needs groups nor counts anything.
+pub(crate) trait Uncounting: Observer {}
+
+impl Uncounting for SilentObserver<'_> {}
+impl Uncounting for WaitObserver<'_> {}
+
 /// Identifies the tasks of a switch, and ignores its samples.
 #[derive(Clone, Copy)]
 pub(crate) struct SilentObserver<'a> {
@@ -178,7 +184,7 @@ pub(crate) struct ChainObserver<'a, O> {
     chain: &'a CpuChain,
 }
 
-impl<'a, O: Observer> ChainObserver<'a, O> {
+impl<'a, O: Uncounting> ChainObserver<'a, O> {
     #[inline(always)]
     pub(crate) fn new(inner: O, switch: &Switch<'a>, chain: &'a CpuChain) -> Self {
         Self {
@@ -189,7 +195,7 @@ impl<'a, O: Observer> ChainObserver<'a, O> {
     }
 }
 
-impl<O: Observer> Observer for ChainObserver<'_, O> {
+impl<O: Uncounting> Observer for ChainObserver<'_, O> {
     const CHAIN: bool = true;
 
     #[inline(always)]

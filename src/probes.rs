@@ -47,10 +47,10 @@ use crate::{
     groups::Groups,
     long_waits::CpuIdles,
     recorder::{
-        AnySettings,
         Chained,
         CpuRecorder,
         Recorder,
+        SlowVariant,
         Variant, //
     },
     records::Records,
@@ -159,6 +159,8 @@ impl Probes {
         let register = |is_needed: bool, register: Register| {
             is_needed.then(|| register(recorder.clone())).transpose()
         };
+        // If anything fails from here on, dropped in the same order as the fields.
+        let sweeps = WaitForSweeps(recorder.clone());
         let execs = register(has_groups, SchedProcessExecProbe::register)?;
         let renames = register(follows_names, TaskRenameProbe::register)?;
         let moves = register(follows_cgroups, CgroupAttachTaskProbe::register)?;
@@ -178,6 +180,7 @@ impl Probes {
         let hotplug = hotplug::Registration::new(recorder.clone())?;
         topology::learn_all();
         let with = (has_groups, looks_at_waits, keeps_chains);
+        let exits = WaitForExits;
         let switches = register_switches(cpus, scheme, metrics, with)?;
         recorder.start_idle();
         // Last: each request must end with a switch that is seen.
@@ -187,7 +190,7 @@ impl Probes {
         Ok(Self {
             _resched: resched,
             _switches: switches,
-            _exits: WaitForExits,
+            _exits: exits,
             _hotplug: hotplug,
             _chains: chains,
             _wakings: wakings,
@@ -195,7 +198,7 @@ impl Probes {
             _moves: moves,
             _renames: renames,
             _execs: execs,
-            _sweeps: WaitForSweeps(recorder.clone()),
+            _sweeps: sweeps,
             recorder,
         })
     }
@@ -233,7 +236,7 @@ fn register_switches(
             variant::<DynamicResched, false, false, false>()
         }
         _ if keeps_chains || metrics.needs_resched() => {
-            SchedSwitchProbe::<_, AnySettings>::register
+            SchedSwitchProbe::<_, SlowVariant>::register
         }
         (1, false, false) => variant::<Fixed<1>, false, false, false>(),
         (2, false, false) => variant::<Fixed<2>, false, false, false>(),

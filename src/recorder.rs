@@ -49,7 +49,7 @@ use crate::{
     topology, //
 };
 
-pub(crate) use switch::{AnySettings, CpuRecorder, Variant};
+pub(crate) use switch::{CpuRecorder, SlowVariant, Variant};
 pub(crate) use wakeup::Chained;
 
 /// The data of the probes, from when measuring is switched on until it is switched off.

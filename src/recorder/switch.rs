@@ -49,6 +49,7 @@ use crate::{
         ChainObserver,
         SilentObserver,
         TracingObserver,
+        Uncounting,
         WaitObserver, //
     },
     records::CpuRecords, //
@@ -128,18 +129,18 @@ where
 
     fn sched_switch_traced(&self, switch: &Switch<'_>) {
         match CHAIN || S::RESCHED {
-            false => self.record_traced::<Dynamic, false>(switch),
-            true => self.record_traced::<DynamicResched, true>(switch),
+            false => self.record_any::<Dynamic, false>(switch),
+            true => self.record_any::<DynamicResched, true>(switch),
         }
     }
 }
 
 /// The variant for chains, or requests to reschedule, with any other settings.
-pub(crate) struct AnySettings;
+pub(crate) struct SlowVariant;
 
-impl SchedSwitch<AnySettings> for CpuRecorder {
+impl SchedSwitch<SlowVariant> for CpuRecorder {
     fn sched_switch(&self, switch: &Switch<'_>) {
-        self.record_traced::<DynamicResched, true>(switch);
+        self.record_any::<DynamicResched, true>(switch);
     }
 }
 
@@ -156,7 +157,7 @@ impl CpuRecorder {
     fn chain<S: Settings, const GROUPS: bool, const CHAIN: bool>(
         &self,
         switch: &Switch<'_>,
-        observer: impl Observer,
+        observer: impl Uncounting,
     ) {
         match (CHAIN, &self.chain) {
             (false, _) => self.observe::<S, GROUPS>(switch, observer),
@@ -187,7 +188,7 @@ impl CpuRecorder {
     /// Records a switch and passes on each of its samples. Compiled for any settings, as it is
     /// rarely called, and again with what only chains and requests to reschedule need.
     #[inline(never)]
-    fn record_traced<S: Settings, const CHAIN: bool>(&self, switch: &Switch<'_>) {
+    fn record_any<S: Settings, const CHAIN: bool>(&self, switch: &Switch<'_>) {
         let watch = self.watch.as_ref();
         let observe = |occupant| {
             TracingObserver::<CHAIN>::new(

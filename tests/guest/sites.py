@@ -37,18 +37,18 @@ OF_HELPERS = {"validate_usercopy_range"}
 KEY_OF_TRACEPOINT = 8
 NOPS = {2: "66 90", 5: "0f 1f 44 00 00"}
 SYSTEM = "schedhist_trace_any"
-SWITCH, TRACED = re.compile(r"16SchedSwitchProbe(?!.*11AnySettings).*5probe"), re.compile(r"12traced_probe")
+SWITCH, TRACED = re.compile(r"16SchedSwitchProbe(?!.*11SlowVariant).*5probe"), re.compile(r"12traced_probe")
 WAKING, NEWTASK = re.compile(r"16SchedWakingProbe(?!.*7Chained).*5probe"), re.compile(r"16TaskNewtaskProbe.*5probe")
 # Registered only for chains and for requests to reschedule. One observes switches of any settings as the one that
 # is traced.
-CHAINED = re.compile(r"(11AnySettings|16SchedWakingProbe.*7Chained|19SchedWakeupNewProbe|17Softirq\w+Probe"
+CHAINED = re.compile(r"(11SlowVariant|16SchedWakingProbe.*7Chained|19SchedWakeupNewProbe|17Softirq\w+Probe"
                      r"|24SchedSetNeedReschedProbe|14SchedStayProbe).*5probe")
 # Registered only while somebody listens: it delivers what the switch left. 6.12 has no such
 # tracepoint.
 EXIT, STABLE = re.compile(r"14SchedExitProbe.*5probe"), "vermagic=6.12."
 # Functions that observe a switch, and those that emit events. The compiler merges equal closures, under the name of
 # any: this one compares stamps.
-OUTSIDE = re.compile(r"^(?!.*11end_absence.*9call_once).*(TracingObserver|traced|outlier|events|trace|tp_func)")
+OUTSIDE = re.compile(r"^(?!.*11end_absence.*9call_once).*(TracingObserver|traced|record_any|outlier|events|trace|tp_func)")
 # Kernel functions called while nothing is in use: the clock, and calls that the compiler inserts.
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
 DECIDES = re.compile(r"6Groups(?:6decide|4fork)")
