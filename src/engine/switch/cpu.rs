@@ -145,14 +145,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let state = match state.is_runnable() {
             true => {
                 unlikely();
-                self.count(Counter::Involuntary);
+                self.count_kind(Counter::Involuntary);
                 match task.is_throttled() {
                     true => PrevState::THROTTLED,
                     false => state,
                 }
             }
             false => {
-                self.count(Counter::Voluntary);
+                self.count_kind(Counter::Voluntary);
                 state
             }
         };
@@ -245,6 +245,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     #[inline(always)]
     fn count(&self, counter: Counter) {
         self.header.counter(counter).add(1);
+    }
+
+    /// Counts a switch that is counted already by its kind, too. Whoever sees this sees that: see
+    /// `Cpu::current_slice()`.
+    #[inline(always)]
+    fn count_kind(&self, counter: Counter) {
+        let cell = self.header.counter(counter);
+        cell.publish(cell.get().wrapping_add(1));
     }
 
     /// Counts [`Counter::ClockBackwards`] if `stamp`, possibly of another CPU's clock, is later

@@ -55,7 +55,7 @@ use schedhist_engine::{
         },
         seqcount::SeqCount,
         switch::{
-            cpu::Requested,
+            cpu::{Occupancy, Requested},
             sample::{Cause, Observer, Sample},
             settings::{Dynamic, DynamicResched},
             switch_out::PrevState,
@@ -1214,6 +1214,56 @@ fn a_forgotten_idle_stay_is_not_taken_for_work() {
 #[should_panic(expected = "assertion")]
 fn without_fences_a_forgotten_idle_stay_is_taken_for_work() {
     without_fences(stays_that_are_forgotten);
+}
+
+/// A task gives its CPU to another one, and that to the idle task; a reader looks meanwhile. It
+/// sees a slice with its occupant, or, of the switch that it meets, the new slice with the occupant
+/// of the one before.
+fn slice_while_it_changes() {
+    const SLICES: [(u64, Task); 4] = [(10, IDLE), (20, task(1)), (90, task(2)), (91, IDLE)];
+    // Without the law of sums, which would make it several minutes.
+    let metrics = MetricSet::parse(b"idle", MetricSet::ALL).expect("it is one");
+    let cpu = testing::records(0, SCHEME, metrics);
+    settle(&cpu);
+    let run = |cpu: &Records, n: usize| {
+        let [(_, prev), (now, next)] = [SLICES[n - 1], SLICES[n]];
+        let state = TaskState::untracked();
+        let switch = Switch {
+            now,
+            prev,
+            prev_state: PrevState::new(false, u32::from(prev.pid != 0)),
+            next,
+            state: &|_| &state,
+        };
+        cpu.switch::<Dynamic>(&switch, |_| identity(1));
+    };
+    idle_at(&cpu, 10, |_| identity(0));
+    run(&cpu, 1);
+    let done = loom::sync::atomic::AtomicUsize::new(1);
+    let (writer, reader) = shared((cpu, done));
+    side_by_side(
+        move || {
+            for n in 2..SLICES.len() {
+                run(&writer.0, n);
+                writer.1.store(n, Release);
+            }
+        },
+        move || {
+            let done = reader.1.load(Acquire);
+            let slice = reader.0.current_slice(|| 300).expect("there are breaks");
+            let is_idle = |n: usize| SLICES[n].1.pid == 0;
+            let n = SLICES.iter().position(|(since, _)| *since == slice.since);
+            let n = n.expect("it is one of them");
+            let found = slice.occupancy == Occupancy::Idle;
+            let is_right = found == is_idle(n) || n > done && found == is_idle(n - 1);
+            assert!(n >= done && is_right);
+        },
+    );
+}
+
+fenced! {
+    2: slice_while_it_changes =>
+    a_slice_is_not_taken_for_another, without_fences_a_slice_is_taken_for_another
 }
 
 /// The slice `number` of a CPU: of the task with this PID, woken in the slice before it.

@@ -10,10 +10,10 @@
 //! - The switches to the idle task less those from it are 1 while that has the CPU, and otherwise
 //!   0, but for a constant.
 //!
-//! A switch that leaves the idle task is counted after the time of its slice, and one to the idle
-//! task after the time of the slice before. So a reader never takes a long slice of the one for one
-//! of the other, provided that it sees the writes in their order, as on x86. On a CPU that shows
-//! them out of order, it may do so for the nanoseconds that a switch takes.
+//! A switch that leaves the idle task is counted after the time of its slice, one to the idle task
+//! after the time of the slice before, and one that leaves a task by its kind after all switches.
+//! So a reader never takes a long slice of the one for one of the other. That these writes are seen
+//! in this order costs nothing on x86.
 
 use super::Cpu;
 use crate::engine::{
@@ -73,16 +73,26 @@ impl CurrentSlice {
     }
 }
 
-/// The part that a switch changes.
+/// The part that a switch changes. None of it goes back, unless the clock does: what is equal twice
+/// was so in between.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     since: u64,
-    balance: u64,
+    switches: u64,
+    by_tasks: u64,
+    to_idle: u64,
     oncpu: u128,
     idle: u128,
 }
 
 impl Seen {
+    /// Returns the switches to the idle task less those from it.
+    fn balance(&self) -> u64 {
+        self.to_idle
+            .wrapping_sub(self.switches)
+            .wrapping_add(self.by_tasks)
+    }
+
     /// Returns the time up to the last switch that is in no slice.
     fn unseen(&self) -> u64 {
         { self.since }
@@ -103,7 +113,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let uncounted = u64::from(metric == Metric::Idle);
         self.header
             .balance
-            .set(seen.balance.wrapping_sub(uncounted));
+            .set(seen.balance().wrapping_sub(uncounted));
         self.header.unseen.set(seen.unseen());
     }
 
@@ -156,7 +166,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if self.adds_up() && seen.unseen() != unseen {
             return None;
         }
-        let occupancy = match seen.balance.wrapping_sub(balance) {
+        let occupancy = match seen.balance().wrapping_sub(balance) {
             0 => Occupancy::Task,
             1 => Occupancy::Idle,
             _ => return None,
@@ -180,11 +190,11 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
 
     fn seen(&self) -> Seen {
         let of = |counter| self.counter(counter);
-        let by_tasks = of(Counter::Voluntary).wrapping_add(of(Counter::Involuntary));
-        let from_idle = of(Counter::Switches).wrapping_sub(by_tasks);
         Seen {
             since: self.header.since.get(),
-            balance: of(Counter::ToIdle).wrapping_sub(from_idle),
+            switches: of(Counter::Switches),
+            by_tasks: of(Counter::Voluntary).wrapping_add(of(Counter::Involuntary)),
+            to_idle: of(Counter::ToIdle),
             oncpu: self.sum(Metric::Oncpu),
             idle: self.sum(Metric::Idle),
         }
