@@ -513,7 +513,7 @@ pub struct Ctl {
 #[command(after_help = "Examples:\n\
              \x20 schedhist completions bash  # to be sourced by bash")]
 pub struct Completions {
-    /// bash, zsh, fish or elvish
+    /// bash, zsh or fish
     pub shell: Shell,
 }
 

@@ -62,9 +62,16 @@ impl Error {
 
     /// Something that cannot be done with `path`.
     pub fn at(path: impl AsRef<Path>, why: impl Into<Why>) -> Self {
+        Self::about(path.as_ref(), why.into())
+    }
+
+    /// Compiled once.
+    fn about(path: &Path, why: Why) -> Self {
         Self {
-            path: Some(path.as_ref().to_owned()),
-            ..Self::new(why)
+            kind: Kind::Failed,
+            path: Some(path.to_owned()),
+            why,
+            remedy: None,
         }
     }
 

@@ -123,7 +123,7 @@ pub fn served(sums: &WaitSums, unit: Unit) -> Option<String> {
 
 /// Returns which of the metrics that are wanted are off, in words: they have no samples, which is
 /// not the same as that nothing happened.
-pub fn off(window: &Window, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+pub fn off(window: &Window, is_wanted: &dyn Fn(&str) -> bool) -> Option<String> {
     let off = window.names.metrics.iter();
     let off = off.filter(|metric| is_wanted(&metric.name) && !window.is_on(metric));
     let off: Vec<_> = off.map(|metric| metric.name.as_str()).collect();
@@ -197,7 +197,7 @@ impl<'a> Row<'a> {
             metric,
             scope,
             samples: interval.window.distribution(metric, &wanted),
-            waiting: interval.window.waiting(metric, wanted),
+            waiting: interval.window.waiting(metric, &wanted),
         }
     }
 
@@ -262,7 +262,7 @@ pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> Stri
         .chain(worst)
         .chain(long_waits(interval.window.long_waits.as_ref(), style.unit))
         .collect();
-    table.notes = off(&interval.window, is_default).into_iter().collect();
+    table.notes = off(&interval.window, &is_default).into_iter().collect();
     table.notes.extend(notes(interval));
     table.render(style, is_headed) + &counters(interval, &table.notes, style)
 }
@@ -282,7 +282,7 @@ pub fn histograms(
     }
     let is_wanted = |name: &str| rows.iter().any(|row| row.metric.name == name);
     let mut notes = notes(interval);
-    notes.extend(off(&interval.window, is_wanted));
+    notes.extend(off(&interval.window, &is_wanted));
     let mut table = table(interval, rows, style);
     table.notes = notes;
     table.render(style, is_headed) + &counters(interval, &table.notes, style)

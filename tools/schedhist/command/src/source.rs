@@ -277,7 +277,7 @@ pub fn each_interval(
     first: Reading,
     interval: Option<Duration>,
     count: Option<u64>,
-    mut show: impl FnMut(Interval, &Reading) -> Result,
+    show: &mut dyn FnMut(Interval, &Reading) -> Result,
 ) -> Result {
     let waiter = Waiter::new()?;
     let mut last = first;

@@ -124,9 +124,14 @@ const JSON: u8 = 4;
 
 /// A column, and its value in a row of the type `R`.
 pub struct Column<'a, R> {
+    head: Head,
+    value: Box<dyn Fn(&R) -> Cell + 'a>,
+}
+
+/// What a column is, whatever its rows are.
+struct Head {
     key: Cow<'static, str>,
     heading: Cow<'static, str>,
-    value: Box<dyn Fn(&R) -> Cell + 'a>,
     /// Which writers have it.
     forms: u8,
     layout: Layout,
@@ -147,15 +152,18 @@ struct Layout {
 impl<'a, R> Column<'a, R> {
     /// A column for programs: of `-x` and `-j`.
     pub fn new(key: impl Into<Cow<'static, str>>, value: impl Fn(&R) -> Cell + 'a) -> Self {
+        let layout = Layout {
+            gap: 1,
+            ..Layout::default()
+        };
         Self {
-            key: key.into(),
-            heading: "".into(),
-            value: Box::new(value),
-            forms: SEPARATED | JSON,
-            layout: Layout {
-                gap: 1,
-                ..Layout::default()
+            head: Head {
+                key: key.into(),
+                heading: "".into(),
+                forms: SEPARATED | JSON,
+                layout,
             },
+            value: Box::new(value),
         }
     }
 
@@ -175,7 +183,7 @@ impl<'a, R> Column<'a, R> {
     }
 
     fn only(mut self, forms: u8) -> Self {
-        self.forms = forms;
+        self.head.forms = forms;
         self
     }
 
@@ -186,28 +194,28 @@ impl<'a, R> Column<'a, R> {
 
     /// Shows it to people, on the left of so much room at least.
     pub fn left(mut self, heading: impl Into<Cow<'static, str>>, width: usize) -> Self {
-        self.forms |= TEXT;
-        self.heading = heading.into();
-        self.layout.width = width;
+        self.head.forms |= TEXT;
+        self.head.heading = heading.into();
+        self.head.layout.width = width;
         self
     }
 
     /// The same, on the right.
     pub fn right(self, heading: impl Into<Cow<'static, str>>, width: usize) -> Self {
         let mut column = self.left(heading, width);
-        column.layout.is_right = true;
+        column.head.layout.is_right = true;
         column
     }
 
     /// Sets the distance from the column before, which is 1 otherwise.
     pub fn gap(mut self, gap: usize) -> Self {
-        self.layout.gap = gap;
+        self.head.layout.gap = gap;
         self
     }
 
     /// Cuts long texts unless `is_wide`. For the last column.
     pub fn cut(mut self, is_wide: bool) -> Self {
-        self.layout.is_cut = !is_wide;
+        self.head.layout.is_cut = !is_wide;
         self
     }
 }
@@ -245,7 +253,7 @@ pub fn distribution<'a, R: 'a>(
         let upper = move |d: &Distribution| Cell::time(d.quantile_upper(quantile));
         let value = move |row: &R| of(row).map_or(Cell::Absent, upper);
         let mut column = Column::csv(format!("{quantile}_ns"), value);
-        column.layout.is_optional = true;
+        column.head.layout.is_optional = true;
         match shown.contains(&quantile) {
             true => column.right(quantile.to_string(), width),
             false => column,
@@ -331,57 +339,84 @@ impl<'a, R> Table<'a, R> {
         }
     }
 
-    fn of(&self, form: u8) -> impl Iterator<Item = &Column<'a, R>> {
-        self.columns.iter().filter(move |c| c.forms & form != 0)
-    }
-
     /// Returns the table in the form that the user chose. The names of its columns come first,
     /// once. Notes that have no place in it go to standard error.
     pub fn render(&self, style: &Style, is_headed: &mut bool) -> String {
         match &style.form {
             Form::Text => self.text(style),
-            Form::Json => {
-                // Without a row, there is no place for them.
-                if self.rows.is_empty() {
-                    self.notes.iter().for_each(note);
-                }
-                self.rows
-                    .iter()
-                    .map(|row| self.object(row).line())
-                    .collect()
-            }
-            Form::Csv(separator) => {
-                self.notes.iter().for_each(note);
-                let keys = self.of(SEPARATED).map(|column| column.key.to_string());
-                let head = Some(keys.collect()).filter(|_| !std::mem::replace(is_headed, true));
-                let rows = self.rows.iter();
-                let values = |row| {
-                    self.of(SEPARATED)
-                        .map(|c| (c.value)(row).separated())
-                        .collect()
-                };
-                let rows = head.into_iter().chain(rows.map(values));
-                rows.map(|values| separated(values, separator)).collect()
-            }
+            Form::Json => self.filled(JSON).objects(),
+            Form::Csv(separator) => self.filled(SEPARATED).separated(separator, is_headed),
         }
-    }
-
-    fn object(&self, row: &R) -> Cell {
-        let fields = self
-            .of(JSON)
-            .map(|column| (column.key.clone(), (column.value)(row)));
-        let schema = [("schema".into(), Cell::from(self.schema))];
-        let notes = [("notes".into(), Cell::texts(&self.notes))];
-        Cell::Object(schema.into_iter().chain(fields).chain(notes).collect())
     }
 
     /// Returns the table as people see it.
     pub fn text(&self, style: &Style) -> String {
-        let rows: Vec<_> = { self.rows.iter() }
-            .filter(|row| !(self.is_minor)(row))
+        self.filled(TEXT).text(style.unit)
+    }
+
+    /// Returns what a writer needs.
+    fn filled(&self, form: u8) -> Filled<'_> {
+        let columns = self.columns.iter();
+        let columns: Vec<_> = columns.filter(|c| c.head.forms & form != 0).collect();
+        let rows = self.rows.iter();
+        let rows: Vec<_> = rows
+            .filter(|row| form != TEXT || !(self.is_minor)(row))
             .collect();
-        let mut columns: Vec<_> = { self.of(TEXT) }
-            .map(|column| Shown::new(column, &rows, style.unit))
+        let cells = |row| columns.iter().map(|c| (c.value)(row)).collect();
+        Filled {
+            schema: self.schema,
+            title: &self.title,
+            heads: columns.iter().map(|column| &column.head).collect(),
+            rows: rows.iter().map(|row| cells(row)).collect(),
+            below: match form {
+                TEXT => rows.iter().map(|row| (self.below)(row)).collect(),
+                _ => Vec::new(),
+            },
+            after: &self.after,
+            notes: &self.notes,
+        }
+    }
+}
+
+/// A table whose rows are values: compiled once for all types of rows.
+struct Filled<'t> {
+    schema: &'static str,
+    title: &'t [String],
+    heads: Vec<&'t Head>,
+    rows: Vec<Vec<Cell>>,
+    below: Vec<Vec<String>>,
+    after: &'t [String],
+    notes: &'t [String],
+}
+
+impl Filled<'_> {
+    fn objects(self) -> String {
+        // Without a row, there is no place for them.
+        if self.rows.is_empty() {
+            self.notes.iter().for_each(note);
+        }
+        let object = |row: Vec<Cell>| {
+            let fields = self.heads.iter().map(|head| head.key.clone()).zip(row);
+            let schema = [("schema".into(), Cell::from(self.schema))];
+            let notes = [("notes".into(), Cell::texts(self.notes))];
+            Cell::Object(schema.into_iter().chain(fields).chain(notes).collect()).line()
+        };
+        self.rows.into_iter().map(object).collect()
+    }
+
+    fn separated(&self, separator: &str, is_headed: &mut bool) -> String {
+        self.notes.iter().for_each(note);
+        let keys = self.heads.iter().map(|head| head.key.to_string());
+        let head = Some(keys.collect()).filter(|_| !std::mem::replace(is_headed, true));
+        let rows = self.rows.iter();
+        let rows = rows.map(|row| row.iter().map(Cell::separated).collect());
+        let rows = head.into_iter().chain(rows);
+        rows.map(|values| separated(values, separator)).collect()
+    }
+
+    fn text(&self, unit: Unit) -> String {
+        let mut columns: Vec<_> = { self.heads.iter().enumerate() }
+            .map(|(at, head)| Shown::new(head, self.rows.iter().map(|row| &row[at]), unit))
             .collect();
         if let Some(first) = columns.first_mut() {
             first.layout.gap = 0;
@@ -407,30 +442,28 @@ impl<'a, R> Table<'a, R> {
         }
         let mut out = String::new();
         self.title.iter().for_each(|line| wrap(&mut out, line));
-        for line in 0..=rows.len() {
+        for line in 0..=self.rows.len() {
             columns
                 .iter()
                 .for_each(|column| column.write(line, &mut out));
             // The last column is not filled up.
             out.truncate(out.trim_end_matches(' ').len());
             out.push('\n');
-            let below = line.checked_sub(1).map(|row| (self.below)(rows[row]));
+            let below = line.checked_sub(1).map(|row| &self.below[row]);
             for line in below.into_iter().flatten() {
-                out += &(line + "\n");
+                out += line;
+                out.push('\n');
             }
         }
         self.after.iter().for_each(|line| wrap(&mut out, line));
-        let dropped = all - columns.len();
-        if dropped != 0 {
-            let shown = columns
-                .iter()
-                .filter(|column| column.layout.is_optional)
-                .count();
+        if all != columns.len() {
+            let optional = columns.iter().filter(|column| column.layout.is_optional);
+            let shown = optional.count();
             let text =
                 format!("note: {shown} percentiles fit into 80 columns; -j and -x print all");
             wrap(&mut out, &text);
         }
-        for text in &self.notes {
+        for text in self.notes {
             wrap(&mut out, &format!("note: {}", printable(text)));
         }
         out
@@ -444,14 +477,13 @@ struct Shown {
 }
 
 impl Shown {
-    fn new<R>(column: &Column<'_, R>, rows: &[&R], unit: Unit) -> Self {
-        let values = rows.iter().map(|row| (column.value)(row).for_people(unit));
-        let cells: Vec<_> = [column.heading.to_string()]
-            .into_iter()
+    fn new<'c>(head: &Head, cells: impl Iterator<Item = &'c Cell>, unit: Unit) -> Self {
+        let values = cells.map(|cell| cell.for_people(unit));
+        let cells: Vec<_> = { [head.heading.to_string()].into_iter() }
             .chain(values)
             .collect();
         let widest = cells.iter().map(|cell| cell.chars().count()).max();
-        let mut layout = column.layout;
+        let mut layout = head.layout;
         if let Some(widest) = widest.filter(|_| !layout.is_cut) {
             layout.width = layout.width.max(widest.min(WIDTH));
         }

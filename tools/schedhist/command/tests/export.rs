@@ -157,7 +157,7 @@ fn forms() {
     let open = folder.text("--dir m export --once --format openmetrics");
     assert!(open.ends_with("# EOF\n") && !old.contains("# EOF"));
     for metric in &window.names.metrics {
-        let all = window.distribution(metric, |_| true);
+        let all = window.distribution(metric, &|_| true);
         for text in [&old, &open] {
             let name = format!("schedhist_{}_seconds", metric.name);
             assert_eq!(value(text, &format!("{name}_count")), all.count() as f64);
@@ -752,7 +752,7 @@ fn prometheus_of(folder: &Folder, exported: u16) -> (Process, u16) {
 /// Compares what Prometheus computes of each histogram with what the command does.
 fn compare(port: u16, window: &Window) {
     for metric in &window.names.metrics {
-        let all = window.distribution(metric, |_| true);
+        let all = window.distribution(metric, &|_| true);
         let name = format!("schedhist_{}_seconds", metric.name);
         let counts = query(port, &format!("histogram_count({name})")).unwrap();
         assert_eq!(counts, [all.count() as f64], "{name}");

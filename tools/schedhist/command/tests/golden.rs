@@ -164,7 +164,7 @@ fn recording(path: &Path, seed: u64, runs: u64, scale: u32) {
         other.run(3_000);
         let window = Window::since_load(&raw::decode(&other.raw()).unwrap());
         let metric = window.names.metric("runq").unwrap();
-        let runq = window.distribution(metric, |_| true);
+        let runq = window.distribution(metric, &|_| true);
         let mut text = format!(
             "begun_unix_ns {}\nwall_ns 1000000\nstatus 0\ncpus 2\nprecision 5\nmodule 0.1.0\n\
              metrics_on {}\nwords true\n# command\nscope command\nmetric runq\nprecision 5\nsum {}\n",

@@ -49,7 +49,7 @@ fn a_thousand() {
     for seed in 0..DISTINCT {
         let first = folder.join(format!("all/{seed:02}-000"));
         let window = two_snapshots(&first, 64, 5, seed);
-        let runq = window.distribution(window.names.metric("runq").unwrap(), |_| true);
+        let runq = window.distribution(window.names.metric("runq").unwrap(), &|_| true);
         for copy in 1..ALL / DISTINCT {
             fs::hard_link(&first, folder.join(format!("all/{seed:02}-{copy:03}"))).unwrap();
         }

@@ -98,7 +98,7 @@ impl Timeline {
             intervals: 1,
             after_gap,
             metrics: { metrics.iter() }
-                .map(|metric| window.distribution(metric, |_| true))
+                .map(|metric| window.distribution(metric, &|_| true))
                 .collect(),
             cpus: window.cpus.iter().map(greatest).collect(),
         };

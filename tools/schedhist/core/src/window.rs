@@ -278,7 +278,7 @@ impl Window {
     /// progress at its end, counts with its part in the window if all CPUs are wanted. The module
     /// does not tell in which CPUs' queues those in progress are: of some CPUs, it is the waits
     /// that ended on them.
-    pub fn waiting(&self, metric: &Metric, wanted: impl Fn(u32) -> bool) -> Option<f64> {
+    pub fn waiting(&self, metric: &Metric, wanted: &dyn Fn(u32) -> bool) -> Option<f64> {
         if !metric.name.starts_with("runq") || !self.is_on(metric) {
             return None;
         }
@@ -302,7 +302,7 @@ impl Window {
     }
 
     /// Returns the samples of a metric, added up over those CPUs that `wanted` accepts.
-    pub fn distribution(&self, metric: &Metric, wanted: impl Fn(u32) -> bool) -> Distribution {
+    pub fn distribution(&self, metric: &Metric, wanted: &dyn Fn(u32) -> bool) -> Distribution {
         let mut all = Distribution::new(self.scheme);
         for cpu in self.cpus.iter().filter(|cpu| wanted(cpu.number)) {
             for part in cpu.samples_of(metric) {

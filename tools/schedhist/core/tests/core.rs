@@ -99,13 +99,13 @@ fn tasks_waiting_on_average() {
         let runq = first.names.metric("runq").unwrap();
         let between = |old, new| Window::between(old, new).unwrap();
         let waited = |window: &Window| {
-            window.waiting(runq, |_| true).unwrap() * window.elapsed().unwrap() as f64
+            window.waiting(runq, &|_| true).unwrap() * window.elapsed().unwrap() as f64
         };
         let is_near = |a: f64, b: f64| (a - b).abs() < 1e-6 * b.abs().max(1.0);
         // Nothing ends in the first ten seconds, during which one task waits.
         let (begin, end) = (between(&first, &second), between(&second, &third));
-        assert!(is_near(begin.waiting(runq, |_| true).unwrap(), 1.0));
-        assert!(is_near(begin.waiting(runq, |cpu| cpu == 0).unwrap(), 0.0));
+        assert!(is_near(begin.waiting(runq, &|_| true).unwrap(), 1.0));
+        assert!(is_near(begin.waiting(runq, &|cpu| cpu == 0).unwrap(), 0.0));
         let whole = between(&first, &third);
         assert!(is_near(waited(&begin) + waited(&end), waited(&whole)));
         let since_load = Window::since_load(&third);
@@ -118,18 +118,18 @@ fn tasks_waiting_on_average() {
         let measured = slices.map(|slice| slice.now - slice.unseen);
         assert_eq!(since_load.elapsed(), measured.max());
         for window in [&whole, &since_load] {
-            let of = |cpu| window.waiting(runq, |other| other == cpu).unwrap();
-            let sum = window.distribution(runq, |_| true).sum as f64;
+            let of = |cpu| window.waiting(runq, &|other| other == cpu).unwrap();
+            let sum = window.distribution(runq, &|_| true).sum as f64;
             let all: f64 = window.cpus.iter().map(|cpu| of(cpu.number)).sum();
             assert!(is_near(all * window.elapsed().unwrap() as f64, sum));
         }
         // What is no wait for a CPU, or off, has none.
         let mut off = whole.clone();
         off.metrics_on = 0;
-        assert_eq!(off.waiting(runq, |_| true), None);
+        assert_eq!(off.waiting(runq, &|_| true), None);
         let oncpu = first.names.metric("oncpu").unwrap();
-        assert_eq!(whole.waiting(oncpu, |_| true), None);
-        assert_eq!(between(&first, &first).waiting(runq, |_| true), None);
+        assert_eq!(whole.waiting(oncpu, &|_| true), None);
+        assert_eq!(between(&first, &first).waiting(runq, &|_| true), None);
     }
 }
 
@@ -196,7 +196,9 @@ fn time_in_progress_counts_once() {
             let (time, before) = (cpu.time.unwrap(), whole.time.unwrap());
             assert_eq!(time.oncpu + time.idle, time.span);
             let oncpu = after.names.metric("oncpu").unwrap();
-            let ended = after.distribution(oncpu, |number| number == cpu.number).sum;
+            let ended = after
+                .distribution(oncpu, &|number| number == cpu.number)
+                .sum;
             let last = cpu.slice.unwrap().of(Occupancy::Task);
             assert_eq!(
                 u128::from(time.oncpu),
@@ -804,8 +806,8 @@ fn any_bytes() {
             let window = Window::since_load(&found);
             let _ = laws::check(&window, 0);
             for metric in &found.names.metrics {
-                let _ = window.waiting(metric, |_| true);
-                let all = window.distribution(metric, |_| true);
+                let _ = window.waiting(metric, &|_| true);
+                let all = window.distribution(metric, &|_| true);
                 let _ = (all.mean(), all.quantile_upper(Quantile::DEFAULT[4]));
             }
             let _ = delta::encode(&found, &next);

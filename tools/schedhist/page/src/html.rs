@@ -26,7 +26,7 @@ pub fn escaped(text: &str) -> String {
 
 /// Writes a table with these heads, of which those with a `<` before them are on the left. The
 /// script lets readers sort it if `is_sorted`.
-pub fn table(out: &mut String, is_sorted: bool, heads: &str, rows: impl FnOnce(&mut String)) {
+pub fn table(out: &mut String, is_sorted: bool, heads: &str, rows: &mut dyn FnMut(&mut String)) {
     let class = if is_sorted { " class=\"sort\"" } else { "" };
     let _ = write!(out, "{SCROLL}<table{class}>");
     if !heads.is_empty() {

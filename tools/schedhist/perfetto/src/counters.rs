@@ -57,7 +57,7 @@ impl Counters {
             let Some(metric) = window.names.metric(name) else {
                 continue;
             };
-            let all = window.distribution(metric, |_| true);
+            let all = window.distribution(metric, &|_| true);
             let trace = &mut self.trace;
             let tracks = self.machine.entry(name.to_owned()).or_insert_with(|| {
                 ["p50", "p99", "max"]
@@ -93,7 +93,7 @@ impl Counters {
             let number = cpu.number;
             let of = |name: &str| {
                 let metric = window.names.metric(name);
-                metric.map(|metric| window.distribution(metric, |other| other == number))
+                metric.map(|metric| window.distribution(metric, &|other| other == number))
             };
             let Some(runq) = of("runq") else {
                 continue;

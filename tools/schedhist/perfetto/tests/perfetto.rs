@@ -279,7 +279,7 @@ fn counters_are_those_of_the_intervals() {
     let runq = windows[0].names.metric("runq").unwrap().clone();
     let max = |cpu: Option<u32>| -> Vec<(u64, u64)> {
         let of = |window: &Window| {
-            window.distribution(&runq, |number| cpu.is_none_or(|cpu| cpu == number))
+            window.distribution(&runq, &|number| cpu.is_none_or(|cpu| cpu == number))
         };
         let max = |number: usize| {
             (

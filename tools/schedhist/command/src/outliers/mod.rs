@@ -23,7 +23,7 @@ use crate::{
 /// Makes the module report samples of `metric` above `ns` nanoseconds for as long as the result
 /// exists. If it reports those already, because its threshold is lower, writes nothing.
 pub fn threshold<'a>(source: &'a Source, metric: &str, ns: u64) -> Result<Setting<'a>> {
-    Setting::new(source, &format!("threshold_ns/{metric}"), |now| {
+    Setting::new(source, &format!("threshold_ns/{metric}"), &|now| {
         let is_enough = now.parse::<u64>().is_ok_and(|now| now <= ns);
         Ok((!is_enough).then(|| ns.max(1).to_string()))
     })

@@ -150,7 +150,7 @@ impl Sums {
             sums.switches = sums.switches.saturating_add(switches);
             sums.busy += window.busy(cpu);
             if let Some(runq) = runq {
-                let samples = window.distribution(runq, |cpu| cpu == number);
+                let samples = window.distribution(runq, &|cpu| cpu == number);
                 sums.runq.merge(&samples);
             }
         }

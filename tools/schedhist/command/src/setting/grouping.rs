@@ -74,7 +74,7 @@ fn limit_of_groups(wanted: u64, cpus: usize) -> u64 {
 }
 
 fn raise<'a>(source: &'a Source, name: &str, limit: u64) -> Result<Setting<'a>> {
-    Setting::new(source, name, |now| {
+    Setting::new(source, name, &|now| {
         let is_enough = now == "none" || now.parse().is_ok_and(|now: u64| now >= limit);
         Ok((!is_enough).then(|| limit.to_string()))
     })
@@ -172,7 +172,7 @@ impl<'a> Grouping<'a> {
     ///
     /// Fails if tasks are grouped by another rule, which someone else may rely on; or if there is
     /// no such process.
-    pub fn new(source: &'a Source, rule: &str, fits: impl Fn(&str) -> bool) -> Result<Self> {
+    pub fn new(source: &'a Source, rule: &str, fits: &dyn Fn(&str) -> bool) -> Result<Self> {
         let wanted = |now: &str| {
             if fits(now) {
                 Ok(None)
@@ -203,7 +203,7 @@ impl<'a> Grouping<'a> {
             let limits = is_needed.then(|| raise_limits(source, rule));
             let _limits = limits.transpose()?;
             let is_late = Cell::new(false);
-            let setting = Setting::new(source, "group_by", |now| {
+            let setting = Setting::new(source, "group_by", &|now| {
                 let rule = wanted(now)?;
                 is_late.set(rule.is_some() && !is_needed);
                 Ok(rule.filter(|_| !is_late.get()))

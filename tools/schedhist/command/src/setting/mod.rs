@@ -164,7 +164,7 @@ impl<'a> Setting<'a> {
     pub fn new(
         source: &'a Source,
         name: &str,
-        wanted: impl Fn(&str) -> Result<Option<String>>,
+        wanted: &dyn Fn(&str) -> Result<Option<String>>,
     ) -> Result<Self> {
         // First, as it tells whether there is a module, and who may use it.
         let before = value_of(source, name)?;

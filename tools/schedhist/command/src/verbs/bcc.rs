@@ -58,7 +58,7 @@ impl Table {
         let mut all = Distribution::new(interval.window.scheme);
         let names = &interval.window.names;
         for metric in self.metrics.iter().filter_map(|name| names.metric(name)) {
-            all.merge(&interval.window.distribution(metric, |_| true));
+            all.merge(&interval.window.distribution(metric, &|_| true));
         }
         all
     }
@@ -233,7 +233,7 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
         .transpose()?;
     let grouping = rule
         .as_ref()
-        .map(|rule| Grouping::new(source, rule, |r| whose.fits(r, source)));
+        .map(|rule| Grouping::new(source, rule, &|r| whose.fits(r, source)));
     let _grouping = grouping.transpose()?;
     if source.is_live() && rule.is_some() {
         whose.translate(source)?;
@@ -262,7 +262,7 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
         first,
         args.interval,
         args.count,
-        |interval, reading| {
+        &mut |interval, reading| {
             let mut out = String::from("\n");
             if args.timestamp {
                 let time = sys::time_of_day(interval.unix_ns / 1_000_000_000);
@@ -274,7 +274,7 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
             };
             table.write_extension(&mut out, &all);
             let is_wanted = |name: &str| table.metrics.iter().any(|metric| metric == name);
-            let off = render::off(&interval.window, is_wanted);
+            let off = render::off(&interval.window, &is_wanted);
             interval.notes.iter().chain(&off).for_each(note);
             print(&out)
         },

@@ -75,7 +75,7 @@ pub fn check(args: &Check, source: &Source) -> Result<u8> {
     let window = &interval.window;
     let of_metric = |name: &str| {
         let metric = window.names.metric(name)?;
-        Some(window.distribution(metric, |_| true))
+        Some(window.distribution(metric, &|_| true))
     };
     let samples = Samples {
         of_metric: &of_metric,

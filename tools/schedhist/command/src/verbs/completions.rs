@@ -17,7 +17,6 @@ use crate::{
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Shell {
     Bash,
-    Elvish,
     Fish,
     Zsh,
 }
@@ -26,7 +25,6 @@ pub fn completions(shell: Shell) -> Result {
     let (mut text, command, name) = (Vec::new(), &mut Cli::command(), "schedhist");
     match shell {
         Shell::Bash => generate(shells::Bash, command, name, &mut text),
-        Shell::Elvish => generate(shells::Elvish, command, name, &mut text),
         Shell::Fish => generate(shells::Fish, command, name, &mut text),
         Shell::Zsh => generate(shells::Zsh, command, name, &mut text),
     }

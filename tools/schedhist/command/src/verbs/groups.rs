@@ -77,7 +77,7 @@ pub fn groups(args: &cli::Groups, source: &Source) -> Result {
         return show(None, &last, span, &first.since_load());
     }
     let (interval, count) = (args.interval, args.count);
-    each_interval(source, first, interval, count, |interval, reading| {
+    each_interval(source, first, interval, count, &mut |interval, reading| {
         let now = groups_of(reading, source)?;
         show(Some(&last), &now, &render::span(&interval), &interval)?;
         last = now;
@@ -116,7 +116,7 @@ impl Shown<'_> {
         let is_wanted = |name: &str| matches!(name, "runq" | "oncpu");
         table
             .notes
-            .extend(render::off(&self.interval.window, is_wanted));
+            .extend(render::off(&self.interval.window, &is_wanted));
         if self.groups.refused != 0 {
             table.notes.push(format!(
                 "{} times, a task found no room for a group, and is in other: {MORE_GROUPS}",

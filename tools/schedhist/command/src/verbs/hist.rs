@@ -69,8 +69,12 @@ pub fn hist(args: &Hist, source: &Source) -> Result {
     };
     match positionals.interval {
         None => show(&first.since_load()),
-        interval => each_interval(source, first, interval, positionals.count, |interval, _| {
-            show(&interval)
-        }),
+        interval => each_interval(
+            source,
+            first,
+            interval,
+            positionals.count,
+            &mut |interval, _| show(&interval),
+        ),
     }
 }

@@ -34,7 +34,7 @@ pub fn record(args: &Record, source: &Source) -> Result<u8> {
     let path = &args.output;
     let first = source.read()?;
     let interval = first.since_load();
-    let off = render::off(&interval.window, render::is_default);
+    let off = render::off(&interval.window, &render::is_default);
     // It would be a recording of nothing.
     interval.notes.iter().chain(&off).for_each(note);
     let waiter = Waiter::new()?;

@@ -247,14 +247,14 @@ fn samples(before: &TimedSnapshot, after: &TimedSnapshot, metric: &str) -> Resul
     check_metrics(&window.names, &[metric.to_owned()])?;
     let metric = window.names.metric(metric);
     let metric = metric.ok_or_else(|| Error::new(NO_INTERVAL))?;
-    Ok(window.distribution(metric, |_| true))
+    Ok(window.distribution(metric, &|_| true))
 }
 
 /// Notes that a metric is off, which the forms of HdrHistogram have no place for.
 fn note_off(contents: &Contents, metric: &str) -> Result {
     if let Some((first, last)) = contents.spans.first() {
         let window = Interval::between(first, last)?.window;
-        render::off(&window, |name| name == metric)
+        render::off(&window, &|name| name == metric)
             .iter()
             .for_each(note);
     }

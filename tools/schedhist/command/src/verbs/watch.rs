@@ -107,7 +107,7 @@ impl Action {
 /// Makes the module take these actions at each outlier, besides those that it takes already, for as
 /// long as the result exists.
 fn on_outlier<'a>(source: &'a Source, words: &[&str]) -> Result<Setting<'a>> {
-    Setting::new(source, "on_outlier", |now| {
+    Setting::new(source, "on_outlier", &|now| {
         let now: Vec<_> = { now.split([',', ' ']) }
             .filter(|word| !word.is_empty() && *word != "none")
             .collect();
@@ -144,7 +144,7 @@ pub fn has_chains(metric: &str) -> bool {
 
 /// Makes the module keep slices for chains, unless it does, for as long as the result exists.
 pub fn keep_slices<'a>(source: &'a Source, slices: &str) -> Result<Setting<'a>> {
-    Setting::new(source, "chain", |now| {
+    Setting::new(source, "chain", &|now| {
         Ok((now == "0").then(|| slices.to_owned()))
     })
 }

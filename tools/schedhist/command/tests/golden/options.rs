@@ -377,7 +377,7 @@ fn completions() {
     let folder = Path::new(".");
     let text = |words: &[&str]| String::from_utf8(schedhist(folder, words).stdout).unwrap();
     let verbs = verbs();
-    let others = ["zsh", "fish", "elvish"].map(|shell| text(&["completions", shell]));
+    let others = ["zsh", "fish"].map(|shell| text(&["completions", shell]));
     let mut asked = String::from(
         "ask() { COMP_WORDS=(\"$@\" -) COMP_CWORD=$# COMPREPLY=(); _schedhist schedhist - \"${!#}\"
             echo \"${COMPREPLY[*]}\"; }\n",

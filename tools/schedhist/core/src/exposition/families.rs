@@ -200,7 +200,10 @@ impl Builder<'_> {
             self.add(name, counter_help(name), Kind::Counter, samples);
         }
         for metric in &window.names.metrics {
-            let samples = [histogram(Vec::new(), window.distribution(metric, |_| true))];
+            let samples = [histogram(
+                Vec::new(),
+                window.distribution(metric, &|_| true),
+            )];
             let name = format!("{}_seconds", metric.name);
             self.add(&name, help(&metric.name), Kind::Histogram, samples);
         }
@@ -321,7 +324,7 @@ impl Builder<'_> {
                 continue;
             }
             let samples = window.cpus.iter().map(|cpu| {
-                let of_cpu = window.distribution(metric, |number| number == cpu.number);
+                let of_cpu = window.distribution(metric, &|number| number == cpu.number);
                 histogram(label(cpu.number), of_cpu)
             });
             let family = format!("cpu_{name}_seconds");

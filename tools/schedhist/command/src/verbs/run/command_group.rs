@@ -69,7 +69,7 @@ impl<'a> CommandGroup<'a> {
             return Ok(Self {
                 name: String::new(),
                 way: Way::Is(target),
-                _grouping: Grouping::new(source, &rule, |rule| target.has_groups(rule))?,
+                _grouping: Grouping::new(source, &rule, &|rule| target.has_groups(rule))?,
             });
         }
         let this = Self::with_rule(source)?;
@@ -112,13 +112,13 @@ impl<'a> CommandGroup<'a> {
         Ok(Self {
             name: Escaped(name).to_string(),
             way: Way::Cgroup(Cgroup::new(path.clone())?),
-            _grouping: Grouping::new(source, "cgroup", |rule| rule == "cgroup")?,
+            _grouping: Grouping::new(source, "cgroup", &|rule| rule == "cgroup")?,
         })
     }
 
     fn with_rule(source: &'a Source) -> Result<Self> {
         let name = format!("{RUN}{}", Owner::this()?);
-        let grouping = Grouping::new(source, "list", |rule| rule == "list")?;
+        let grouping = Grouping::new(source, "list", &|rule| rule == "list")?;
         let others = { rules(source)?.iter() }
             .filter(|name| is_in_use(name))
             .count();

@@ -334,7 +334,7 @@ impl Job<'_> {
         let is_wanted = |name: &str| GroupMetric::ALL.iter().any(|metric| metric.name() == name);
         interval
             .notes
-            .extend(render::off(&interval.window, is_wanted));
+            .extend(render::off(&interval.window, &is_wanted));
         let mut histograms = Vec::new();
         for (metric, samples) in own.iter_mut().flat_map(|own| own.histograms.drain(..)) {
             histograms.push((COMMAND.to_owned(), metric.name().to_owned(), samples));

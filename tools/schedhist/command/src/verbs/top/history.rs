@@ -114,7 +114,7 @@ impl Moment {
             part: None,
             switches: window.counter("switches").unwrap_or_default(),
             cpus: cpus(window),
-            waiting: runq.and_then(|runq| window.waiting(runq, |_| true)),
+            waiting: runq.and_then(|runq| window.waiting(runq, &|_| true)),
             groups,
             groups_span,
             offenders,

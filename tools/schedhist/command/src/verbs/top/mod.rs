@@ -72,7 +72,7 @@ impl Limits {
         };
         let window = now.since(first).window;
         let samples = Samples {
-            of_metric: &|name| Some(window.distribution(window.names.metric(name)?, |_| true)),
+            of_metric: &|name| Some(window.distribution(window.names.metric(name)?, &|_| true)),
             groups: groups.map(|new| (old.as_ref(), new)).into_iter().collect(),
         };
         self.all.iter().map(|limit| limit.judge(&samples)).collect()
@@ -105,7 +105,7 @@ impl Feed<'_> {
         let is_wanted = |name: &str| name == self.history.wanted || render::is_default(name);
         interval
             .notes
-            .extend(render::off(&interval.window, is_wanted));
+            .extend(render::off(&interval.window, &is_wanted));
         self.status.limits = self.limits.judge(&reading, groups.as_ref());
         let rows = self.groups(groups, part);
         let outliers = self.outliers();
