@@ -216,13 +216,13 @@ pub struct Groups {
     #[arg(value_parser = number(1_u64))]
     pub count: Option<u64>,
     /// Show who kept others waiting, at least how long
-    #[arg(long)]
+    #[arg(long, conflicts_with = "quantiles")]
     pub offenders: bool,
     /// At most N groups [default: 20]
     #[arg(short = 'n', long, value_name = "N", value_parser = number(1_u64))]
     pub rows: Option<u64>,
     /// Do not cut names
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["json", "separator"])]
     pub wide: bool,
 }
 
@@ -416,9 +416,13 @@ pub struct Ab {
     /// Run each N times
     #[arg(short, long, value_name = "N", default_value = "6", value_parser = number(1_u64))]
     pub repeat: u64,
+    /// Rounds before, which are not measured
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = number(0_u64))]
+    pub warmup: u64,
     /// A shell command to run before each run
-    #[arg(short, long, value_name = "CMD", value_hint = ValueHint::CommandString)]
-    pub prepare: Option<OsString>,
+    #[arg(short, long, value_name = "CMD", value_hint = ValueHint::CommandString,
+        value_parser = NonEmptyStringValueParser::new())]
+    pub prepare: Option<String>,
     /// End with status 1 above this, as runq:p99:+20%
     #[arg(long, value_name = "RULE", value_parser = parsed(Rule::parse))]
     pub fail_above: Vec<Rule>,
@@ -534,7 +538,7 @@ pub struct Flamegraph {
     #[arg(long, conflicts_with = "title")]
     pub folded: bool,
     /// The heading of the picture
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub title: Option<String>,
     /// What perf script has printed [default: standard input]
     pub file: Option<PathBuf>,

@@ -3,6 +3,7 @@
 //! Errors as values, and the exit statuses that they stand for.
 
 use std::{
+    ffi::OsStr,
     fmt, io,
     path::{Path, PathBuf},
 };
@@ -62,22 +63,36 @@ impl Error {
 
     /// Something that cannot be done with `path`.
     pub fn at(path: impl AsRef<Path>, why: impl Into<Why>) -> Self {
-        Self::about(path.as_ref(), why.into())
+        Self::new(why).about(path.as_ref())
     }
 
-    /// Compiled once.
-    fn about(path: &Path, why: Why) -> Self {
-        Self {
-            kind: Kind::Failed,
-            path: Some(path.to_owned()),
-            why,
-            remedy: None,
-        }
+    /// Adds the file that it is about.
+    pub fn about(mut self, path: &Path) -> Self {
+        self.path = Some(path.to_owned());
+        self
     }
 
     pub fn with_kind(mut self, kind: Kind) -> Self {
         self.kind = kind;
         self
+    }
+
+    /// A command that cannot be executed, with the status that a shell has for that.
+    pub fn of_spawn(program: &OsStr, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                Self::at(program, "command not found").with_kind(Kind::Status(127))
+            }
+            _ => Self::at(program, error).with_kind(Kind::Status(126)),
+        }
+    }
+
+    /// As diff(1) has it, where status 1 is a verdict: trouble has 2.
+    pub fn of_trouble(self) -> Self {
+        match self.kind {
+            Kind::Failed => self.with_kind(Kind::Status(2)),
+            _ => self,
+        }
     }
 
     pub fn with_remedy(mut self, remedy: &'static str) -> Self {

@@ -77,6 +77,8 @@ fn what_differs() {
     assert!(said.contains("runq:p50:+20%: it is +"), "{said}");
     assert!(!text.contains("all runs of one side came before"), "{text}");
     assert!(!(text + &said).contains("noise"));
+    let output = ab(&folder, &format!("-w 2 -r 1 {BOTH}"));
+    assert_eq!(printed(&folder, &output).1, "ABBAAB");
 }
 
 #[test]

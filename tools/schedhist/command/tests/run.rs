@@ -210,7 +210,7 @@ fn lines_apart() {
             assert!(!said.contains("whose") && !said.contains("runq"), "{said}");
             let text = folder.read(file);
             let has_figures = text.contains("runq") || text.contains("whose");
-            assert!(has_figures && !text.contains("noise"), "{text}");
+            assert!(has_figures && !text.contains("noise\n"), "{text}");
             assert_eq!(text.matches("from_ns,").count(), usize::from(file == "c"));
             let lines = text.lines();
             let rows = lines.filter(|line| line.starts_with(first)).count();

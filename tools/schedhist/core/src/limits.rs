@@ -4,7 +4,7 @@
 
 use crate::{
     distribution::{Distribution, Max, Quantile},
-    engine::group::records::GroupMetric,
+    engine::{group::records::GroupMetric, metric::ShownMetric},
     groups::GroupWindow,
     raw::Groups,
     units::{nanoseconds, Unit},
@@ -95,15 +95,33 @@ impl Limit {
         }
     }
 
-    /// Returns an expression of Prometheus that is true while the limit is broken.
+    /// Returns whether a module like this command has the metric.
+    pub fn is_known(&self) -> bool {
+        match self.group {
+            None => ShownMetric::ALL.iter().any(|it| it.name == self.metric),
+            Some(_) => group_metric(&self.metric).is_some(),
+        }
+    }
+
+    /// Returns an expression of Prometheus that is true while the limit is broken: by native
+    /// histograms or, where there are none, classic ones. Of a maximum they have the upper bound of
+    /// its bucket: all of the bucket is beyond the limit if that is a bucket's width above it. A
+    /// native one is `2^-3` powers of two wide by default; classic ones end below each.
     pub fn expression(&self) -> String {
         let (metric, share) = (&self.metric, self.quantile);
-        let share = share.map_or(1.0, |it| {
-            it.to_string()[1..].parse().unwrap_or(100.0) / 100.0
-        });
         let below = self.below as f64 / 1e9;
-        let series = match &self.group {
-            None => format!("schedhist_{metric}_seconds_bucket"),
+        let (share, native_below, classic_below) = match share {
+            Some(it) => {
+                let share = it.to_string()[1..].parse().unwrap_or(100.0) / 100.0;
+                (share, below, below)
+            }
+            None => {
+                let next = self.below.checked_next_power_of_two().unwrap_or(u64::MAX);
+                (1.0, below * 2_f64.powf(0.125), next as f64 / 1e9)
+            }
+        };
+        let (name, labels) = match &self.group {
+            None => (format!("schedhist_{metric}_seconds"), String::new()),
             Some(group) => {
                 let mut pattern = String::new();
                 for c in group.chars() {
@@ -114,10 +132,17 @@ impl Limit {
                         c => pattern.push(c),
                     }
                 }
-                format!("schedhist_group_{metric}_seconds_bucket{{group=~\"(.*/)?{pattern}\"}}")
+                let labels = format!("{{group=~\"(.*/)?{pattern}\"}}");
+                (format!("schedhist_group_{metric}_seconds"), labels)
             }
         };
-        format!("histogram_quantile({share}, sum by (le) (rate({series}[5m]))) >= {below}")
+        // The instance is what tells machines apart.
+        let quantile = |by: &str, suffix: &str| {
+            let rate = format!("rate({name}{suffix}{labels}[5m])");
+            format!("histogram_quantile({share}, sum by (instance{by}) ({rate}))")
+        };
+        let (native, classic) = (quantile("", ""), quantile(", le", "_bucket"));
+        format!("{native} >= {native_below} or {classic} >= {classic_below}")
     }
 }
 
@@ -157,12 +182,8 @@ impl Samples<'_> {
             let found = (self.of_metric)(&limit.metric);
             return found.ok_or_else(|| format!("there is no metric {}", limit.metric));
         };
-        let metric = match &*limit.metric {
-            "oncpu" => GroupMetric::Oncpu,
-            "runq" => GroupMetric::Runq,
-            "offcpu" => GroupMetric::Offcpu,
-            other => return Err(format!("groups have no {other}")),
-        };
+        let metric = group_metric(&limit.metric);
+        let metric = metric.ok_or_else(|| format!("groups have no {}", limit.metric))?;
         if self.groups.is_empty() {
             return Err("tasks are not grouped: schedhist ctl group_by cgroup".to_owned());
         }
@@ -185,6 +206,11 @@ impl Samples<'_> {
     }
 }
 
+fn group_metric(name: &str) -> Option<GroupMetric> {
+    let mut all = GroupMetric::ALL.into_iter();
+    all.find(|metric| metric.name() == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,9 +225,19 @@ mod tests {
         );
         assert_eq!(
             limit.expression(),
-            "histogram_quantile(0.99, sum by (le) (rate(schedhist_group_runq_seconds_bucket\
+            "histogram_quantile(0.99, sum by (instance) (rate(schedhist_group_runq_seconds\
+             {group=~\"(.*/)?web\\\\.service\"}[5m]))) >= 0.005 or \
+             histogram_quantile(0.99, sum by (instance, le) (rate(schedhist_group_runq_seconds_bucket\
              {group=~\"(.*/)?web\\\\.service\"}[5m]))) >= 0.005"
         );
+        let known = [
+            "runk.p9 < 1s",
+            "runq_wakeup.max < 1s",
+            "runq.p9 of a < 1s",
+            "idle.p9 of a < 1s",
+        ];
+        let known = known.map(|text| Limit::parse(text).unwrap().is_known());
+        assert_eq!(known, [false, true, true, false]);
         let limit = Limit::parse("offcpu.max<1s").unwrap();
         assert_eq!((limit.quantile, limit.below), (None, 1_000_000_000));
         for wrong in [

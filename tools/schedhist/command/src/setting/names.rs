@@ -109,6 +109,12 @@ pub fn tells_apart(rule: &str, name: &str) -> bool {
     is_root || (below.starts_with('/') && (1..=depth).contains(&levels))
 }
 
+/// Returns whether a group is of this cgroup, or of one below it, by their paths.
+pub fn is_within(group: &str, cgroup: &str) -> bool {
+    let below = group.strip_prefix(cgroup.trim_end_matches('/'));
+    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -358,9 +358,8 @@ fn section(
     }
     if let Whose::Cgroup(path) = whose {
         let shown = names::shown(path);
-        let below = group.name.strip_prefix(&shown);
-        let is_below = below.is_some_and(|b| b.is_empty() || b.starts_with('/'));
-        return (shown == "/" || is_below).then(|| (0, String::new()));
+        let is_wanted = shown == "/" || names::is_within(&group.name, &shown);
+        return is_wanted.then(|| (0, String::new()));
     }
     let (pid, comm) = group.name.split_once(':').unwrap_or((&group.name, ""));
     let pid = pid.parse::<u64>().ok()?;

@@ -15,6 +15,11 @@ use crate::{
     table::Cell,
 };
 
+/// Returns the limits of a file, if there is one.
+pub fn some_limits(path: Option<&Path>) -> Result<Vec<Limit>> {
+    path.map_or(Ok(Vec::new()), limits)
+}
+
 /// Parses the limits of a file, one to a line; `#` begins a comment.
 pub fn limits(path: &Path) -> Result<Vec<Limit>> {
     let text = fs::read_to_string(path).at(path)?;
@@ -36,7 +41,14 @@ pub fn limits(path: &Path) -> Result<Vec<Limit>> {
 }
 
 /// Returns the rules for Prometheus.
-fn rules(limits: &[Limit]) -> String {
+fn rules(limits: &[Limit]) -> Result<String> {
+    // Its series would never be there, and the rule never alert.
+    if let Some(limit) = limits.iter().find(|limit| !limit.is_known()) {
+        return Err(Error::usage(format!(
+            "'{}': there is no such metric",
+            limit.text
+        )));
+    }
     let mut out = "groups:\n- name: schedhist\n  rules:\n".to_owned();
     for limit in limits {
         // A string of JSON is one of YAML.
@@ -50,15 +62,18 @@ fn rules(limits: &[Limit]) -> String {
             quoted(&format!("not kept on {{{{ $labels.instance }}}}: {}", limit.text)),
         );
     }
-    // The instance is what tells machines apart.
-    out.replace("sum by (le)", "sum by (instance, le)")
+    Ok(out)
 }
 
 /// Returns the status: 1 if a limit is not kept, else 2 if one cannot be told.
 pub fn check(args: &Check, source: &Source) -> Result<u8> {
+    judged(args, source).map_err(Error::of_trouble)
+}
+
+fn judged(args: &Check, source: &Source) -> Result<u8> {
     let limits = limits(&args.file)?;
     if args.prometheus {
-        return print(&rules(&limits)).map(|()| 0);
+        return print(&rules(&limits)?).map(|()| 0);
     }
     let first = source.read()?;
     let (interval, groups) = match args.interval {

@@ -88,12 +88,12 @@ fn status(verb: &str) -> &'static str {
              compared, and if a limit cannot be judged."
         }
         "ab" => {
-            "That of diff; 127 or 126 if a command cannot be executed, and 128 plus the\n\
-             signal that ended one."
+            "That of diff: 2 also if a command fails. 127 or 126 if one cannot be executed. If\n\
+             a signal ends ab, that of the command, such as 128 plus the signal."
         }
         "check" => {
-            "0, or 1 if a limit is not kept, and for a failure; 2 for wrong usage, and if it\n\
-             cannot be told whether one is kept."
+            "0, or 1 if a limit is not kept; 2 for wrong usage or a failure, and if it cannot be\n\
+             told whether one is kept."
         }
         "watch" => {
             "3 if the threshold was exceeded, or else 0;\n1 for a failure, and 2 for wrong usage."
@@ -121,7 +121,7 @@ const FILES: [(&str, &str, &str); 9] = [
         "The recording, unless another one is named. Only its owner can read it.",
     ),
     (
-        "record report export top",
+        "record report diff export top",
         "FILE.1",
         "What came before FILE, with record \\-\\-ring: both are read as one recording.",
     ),

@@ -18,7 +18,7 @@ use schedhist_core::{
 
 use crate::{
     cli::Diff,
-    error::{verdict, Error, Kind, Result},
+    error::{verdict, Error, Result},
     options::{Parsed, Style},
     output::{note, print},
     recordings::{
@@ -85,22 +85,14 @@ impl Row {
     }
 }
 
-/// Status 1 is that of a difference: trouble has 2, as with diff(1).
-const TROUBLE: Kind = Kind::Status(2);
-
 pub fn refuse(why: String) -> Error {
-    Error::new(why).with_kind(TROUBLE)
+    Error::new(why).of_trouble()
 }
 
 pub fn diff(args: &Diff) -> Result<u8> {
     let style = Style::new(&args.style);
     let comparison = Comparison::new(&args.metrics, &args.fail_above, &style);
-    let of = |path: &Path| {
-        runs::of_path(path, &comparison.metrics).map_err(|error| match error.kind {
-            Kind::Failed => error.with_kind(TROUBLE),
-            _ => error,
-        })
-    };
+    let of = |path: &Path| runs::of_path(path, &comparison.metrics).map_err(Error::of_trouble);
     comparison.compare(&of(&args.a)?, &of(&args.b)?, &[], &style)
 }
 

@@ -52,6 +52,7 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
         "\n"
     };
     print(&head)?;
+    let mut ended = 0;
     while let Next::Some(found, missed) = stream.next(None)? {
         let is_wanted = |outlier: &&Outlier| {
             outlier.metric.starts_with("runq")
@@ -59,6 +60,12 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
                 && tid.is_none_or(|tid| outlier.pid == tid as i32)
                 && pid.is_none_or(|pid| is_thread_of(outlier.pid, pid))
         };
+        // Whose thread it was cannot be told any more.
+        let has_ended = |it: &&Outlier| {
+            let is_wait = it.metric.starts_with("runq") && it.duration_ns > min_ns;
+            pid.is_some() && is_wait && !exists(&format!("/proc/{}", it.pid))
+        };
+        ended += found.iter().filter(has_ended).count();
         let time = sys::time_of_day(unix_ns() / 1_000_000_000);
         let mut out = String::new();
         for outlier in found.iter().filter(is_wanted) {
@@ -83,6 +90,11 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
             note(format!("{missed} outliers were missed"));
         }
     }
+    if ended != 0 {
+        note(format!(
+            "{ended} waits of threads of any process are not shown: the threads had ended"
+        ));
+    }
     match stream.suppressed(source) {
         0 => {}
         number => note(format!("{number} outliers were not reported: outlier_rate")),
@@ -92,5 +104,9 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
 
 /// Returns whether a thread that still exists belongs to a process.
 fn is_thread_of(tid: i32, pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+    exists(&format!("/proc/{pid}/task/{tid}"))
+}
+
+fn exists(path: &str) -> bool {
+    std::path::Path::new(path).exists()
 }

@@ -203,6 +203,7 @@ ab | --dir machine | --json -r 1 -- true -- true | says schedhist.diff.v1
 ab | --dir machine | --separator , -r 1 -- true -- true | says scope,metric,quantile
 ab | --dir machine | --repeat 2 -- true -- true | says 2 runs of A and 2 of B
 ab | --dir machine | --prepare false -- true -- true | notes --prepare: it ended with status 1
+ab | --dir machine | --warmup 2 -- false -- true | notes false: it ended with status 1
 ab | --dir machine | --fail-above runq:p50:+1% -r 1 -- true -- true | notes too few samples
 ab | -r 1 | --dir off -- true -- true | says note: A: oncpu, runq, offcpu are off
 export | -i few.data | --perfetto new.trace | notes bytes

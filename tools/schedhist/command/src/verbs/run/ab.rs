@@ -3,7 +3,7 @@
 //! `ab`: runs two commands in turns, as `run -o FILE --append` would, and compares them as `diff`
 //! does.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, io::IsTerminal};
 
 use super::{
     group_of_command,
@@ -26,7 +26,7 @@ pub fn ab(args: &Ab, source: &Source) -> Result<u8> {
     let style = Style::new(&args.style);
     let comparison = Comparison::new(&args.metrics, &args.fail_above, &style);
     let commands = commands(&args.words)?;
-    let shell = |line: &OsString| ["sh".into(), "-c".into(), line.clone()];
+    let shell = |line: &String| ["sh", "-c", line].map(OsString::from);
     let prepare = args.prepare.as_ref().map(shell);
     // What is wrong is said before anything runs.
     let names = source.read()?.timed.snapshot.names;
@@ -51,7 +51,11 @@ pub fn ab(args: &Ab, source: &Source) -> Result<u8> {
         format!("{name}: {words}")
     });
     let mut sides = [Contents::default(), Contents::default()];
-    for round in 0..=args.repeat {
+    let rounds = args.warmup.saturating_add(args.repeat);
+    for round in 0..rounds {
+        if std::io::stderr().is_terminal() {
+            note(format!("round {} of {rounds}", round + 1));
+        }
         // Each is first in turn: a drift favours neither.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for side in order {
@@ -64,8 +68,8 @@ pub fn ab(args: &Ab, source: &Source) -> Result<u8> {
             }
             job.subject = Subject::Command(commands[side]);
             let mut run = once(&job, &legend[side])?;
-            // The first round warms up what both need.
-            if round != 0 {
+            // The first rounds warm up what both need.
+            if round >= args.warmup {
                 run.keep(&comparison.metrics);
                 sides[side].runs.push(run);
             }

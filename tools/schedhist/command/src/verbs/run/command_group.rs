@@ -20,6 +20,7 @@ use crate::{
     output::note,
     setting::{
         grouping::{has_cgroups, no_cgroups, rule_of, rules, Grouping, CGROUPS, RUN},
+        names,
         owner::{self, Owner, State},
     },
     source::Source,
@@ -148,8 +149,7 @@ impl<'a> CommandGroup<'a> {
             _ => Some(0),
         };
         // The command may create cgroups below its own.
-        let below = at.and_then(|at| group[at..].strip_prefix(self.name.as_str()));
-        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        at.is_some_and(|at| names::is_within(&group[at..], &self.name))
     }
 
     /// Makes `command` enter the group before it executes its program.

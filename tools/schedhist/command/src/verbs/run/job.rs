@@ -6,7 +6,6 @@
 use std::{
     ffi::OsString,
     fmt::Write,
-    io::ErrorKind,
     os::fd::{AsFd, OwnedFd},
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -17,7 +16,7 @@ use schedhist_core::{engine::group::records::GroupMetric, raw::Groups, text::Pai
 
 use super::{command_group::CommandGroup, log::Log, own::Own, path::PathReader, target::Target};
 use crate::{
-    error::{noted, Error, Kind, Result},
+    error::{noted, Error, Result},
     options::{CpuList, Style},
     output::note,
     recordings::{
@@ -204,12 +203,7 @@ impl Job<'_> {
         }
         spawned
             .map(Running::Child)
-            .map_err(|error| match error.kind() {
-                ErrorKind::NotFound => {
-                    Error::at(&words[0], "command not found").with_kind(Kind::Status(127))
-                }
-                _ => Error::at(&words[0], error).with_kind(Kind::Status(126)),
-            })
+            .map_err(|error| Error::of_spawn(&words[0], error))
     }
 
     /// Runs the command once, and prints what it did. Lets `recorder` read when that is due. Calls

@@ -45,6 +45,10 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
     };
     // Before the cgroup: it blocks the signals that would leave that behind.
     let waiter = Waiter::new()?;
+    if args.chain && source.is_live() {
+        owner::need_initial_pids("--chain")?;
+    }
+    let _chain = args.chain.then(|| path::keep_slices(source)).transpose()?;
     let group = match &target {
         Some(target) => Some(CommandGroup::attach(source, target)?),
         None => group_of_command(source),
@@ -67,10 +71,6 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
         is_quiet: false,
         log,
     };
-    if args.chain && source.is_live() {
-        owner::need_initial_pids("--chain")?;
-    }
-    let _chain = args.chain.then(|| path::keep_slices(source)).transpose()?;
     let mut status = 0;
     let ended = repeated(&job, args, output.as_mut(), &mut status);
     // The highest: a later run may have failed to start.

@@ -135,11 +135,7 @@ impl Target {
     /// Returns whether a group of such a rule is one of them.
     pub fn has(&self, group: &str) -> bool {
         match self {
-            Self::Cgroup(path) => {
-                let name = names::shown(path);
-                let below = group.strip_prefix(name.trim_end_matches('/'));
-                below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
-            }
+            Self::Cgroup(path) => names::is_within(group, &names::shown(path)),
             Self::Processes(all) => {
                 let pid = group.split_once(':').and_then(|(pid, _)| pid.parse().ok());
                 pid.is_some_and(|pid: u32| all.iter().any(|one| one.pid == pid))
