@@ -252,7 +252,8 @@ impl Server<'_> {
             form,
             is_gzip,
             body: body.clone(),
-            until: end + (end - start) * SHARED_FOR,
+            // Clients may ask for all forms in turn.
+            until: end + (end - start) * SHARED_FOR * (self.scrapes.len() as u32 + 1),
         });
         body
     }
@@ -281,17 +282,19 @@ fn is_named(bound: SocketAddr, host: &str) -> bool {
 fn bound_bytes(clients: &mut Vec<Client>) {
     let mut bodies = BTreeSet::new();
     let mut bytes = 0;
-    // The newest are kept.
-    let first_kept = clients.iter().rposition(|client| {
-        let Some(answer) = &client.answer else {
-            return false;
-        };
-        if bodies.insert(Arc::as_ptr(&answer.body)) {
-            bytes += answer.body.len();
-        }
-        bytes > MAX_BYTES && bodies.len() > 1
-    });
-    clients.drain(..first_kept.map_or(0, |place| place + 1));
+    // The newest are kept, and those that have no answer yet.
+    let mut is_kept: Vec<_> = { clients.iter().rev() }
+        .map(|client| {
+            let Some(answer) = &client.answer else {
+                return true;
+            };
+            if bodies.insert(Arc::as_ptr(&answer.body)) {
+                bytes += answer.body.len();
+            }
+            bytes <= MAX_BYTES || bodies.len() == 1
+        })
+        .collect();
+    clients.retain(|_| is_kept.pop() == Some(true));
 }
 
 /// A socket that clients come to.

@@ -87,6 +87,7 @@ impl Exporter {
             limit: self.limit,
             group_bytes: GROUP_BYTES,
             native: form == Form::Protobuf,
+            with_created: form == Form::Text(Dialect::OpenMetrics),
         });
         Ok(self.encode(&exposition, form))
     }

@@ -49,6 +49,8 @@ pub struct Input<'a> {
     pub group_bytes: usize,
     /// Whether a histogram is a single time series, as a native one is.
     pub native: bool,
+    /// Whether each count has a time series with its beginning.
+    pub with_created: bool,
 }
 
 pub type Labels = Vec<(&'static str, String)>;
@@ -148,17 +150,23 @@ impl Builder<'_> {
         if samples.is_empty() {
             return;
         }
-        self.left = self.left.saturating_sub(samples.len() * self.series(kind));
+        self.left = self
+            .left
+            .saturating_sub(samples.len() * self.series(name, kind));
         self.families.push(family(name, help, kind, samples));
     }
 
     /// Returns the number of time series of a sample.
-    fn series(&self, kind: Kind) -> usize {
-        if kind == Kind::Histogram && !self.input.native {
-            SERIES_OF_HISTOGRAM
-        } else {
-            1
-        }
+    fn series(&self, name: &str, kind: Kind) -> usize {
+        let of_created = self.input.with_created
+            && kind != Kind::Gauge
+            && self.input.created.is_some()
+            && !name.starts_with("group_");
+        let series = match kind {
+            Kind::Histogram if !self.input.native => SERIES_OF_HISTOGRAM,
+            _ => 1,
+        };
+        series + usize::from(of_created)
     }
 
     fn about(&mut self) {
@@ -297,7 +305,7 @@ impl Builder<'_> {
         let window = Window::since_load(self.input.snapshot);
         let label = |cpu: u32| vec![("cpu", cpu.to_string())];
         let mut left_out = 0;
-        if window.cpus.len() <= self.left {
+        if window.cpus.len() * self.series("cpu", Kind::Counter) <= self.left {
             if let Some(place) = window.names.counter("switches") {
                 let values = window.cpus.iter().map(|cpu| {
                     let value = cpu.counters.get(place).copied().unwrap_or_default();
@@ -319,7 +327,7 @@ impl Builder<'_> {
             let Some(metric) = window.names.metric(name) else {
                 continue;
             };
-            if window.cpus.len() * self.series(Kind::Histogram) > self.left {
+            if window.cpus.len() * self.series("cpu", Kind::Histogram) > self.left {
                 left_out += window.cpus.len() as u64;
                 continue;
             }
@@ -431,7 +439,7 @@ impl Builder<'_> {
     /// of the tasks that no other takes, and then those that waited most since they began. These
     /// times only grow, so that which groups are sent rarely changes from scrape to scrape.
     fn important<'s>(&self, state: &'s Groups) -> Vec<(Labels, &'s Group)> {
-        let series = GroupMetric::COUNT * self.series(Kind::Histogram)
+        let series = GroupMetric::COUNT * self.series("group_", Kind::Histogram)
             + GROUP_COUNTERS.len()
             + 4 * CulpritKind::COUNT
             + Distance::BETWEEN_CPUS.len()

@@ -70,6 +70,17 @@ pub struct Exposition {
     pub created: Option<u64>,
 }
 
+impl Exposition {
+    /// Returns when the counts of a family began: those of groups, some time after the load.
+    fn created_of(&self, family: &Family) -> Option<u64> {
+        let is_since_load = family.kind != Kind::Gauge && !family.name.starts_with(OF_GROUPS);
+        self.created.filter(|_| is_since_load)
+    }
+}
+
+/// How the names of families of groups begin.
+const OF_GROUPS: &str = "schedhist_group_";
+
 /// The first classic bucket holds the samples below `2^FIRST_BITS` ns, as in `openmetrics`.
 const FIRST_BITS: u32 = 8;
 

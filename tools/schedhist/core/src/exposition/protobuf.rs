@@ -28,7 +28,7 @@ const ZERO_THRESHOLD: f64 = 1e-10;
 pub fn encode(exposition: &Exposition, schema: i32) -> Vec<u8> {
     let mut out = Vec::new();
     for family in &exposition.families {
-        let message = encode_family(family, exposition.created, schema);
+        let message = encode_family(family, exposition.created_of(family), schema);
         varint(&mut out, message.len() as u64);
         out.extend(message);
     }

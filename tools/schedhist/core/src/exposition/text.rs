@@ -20,7 +20,7 @@ pub fn encode(exposition: &Exposition, dialect: Dialect) -> String {
     let mut out = String::new();
     for family in &exposition.families {
         // Writing to a String does not fail.
-        let _ = write_family(&mut out, family, exposition.created, dialect);
+        let _ = write_family(&mut out, family, exposition.created_of(family), dialect);
     }
     if dialect == Dialect::OpenMetrics {
         out.push_str("# EOF\n");
@@ -74,7 +74,7 @@ fn write_family(
                 writeln!(out, "{name}_sum{labels} {}", seconds(distribution.sum))?;
             }
         }
-        if let (true, true, Some(ns)) = (is_open, family.kind != Kind::Gauge, created) {
+        if let (true, Some(ns)) = (is_open, created) {
             writeln!(out, "{name}_created{labels} {}", seconds(u128::from(ns)))?;
         }
     }
