@@ -381,7 +381,7 @@ fn any_arguments() {
         words.extend((!tail.is_empty()).then_some(["--", tail]).iter().flatten());
         let words: Vec<_> = words.iter().map(|it| it.trim_matches('\'')).collect();
         let output = ended(&folder, &words);
-        let most = if matches!(verb, "doctor" | "run") {
+        let most = if matches!(verb, "doctor" | "run" | "record") {
             255
         } else {
             3

@@ -365,6 +365,7 @@ fn times_as_people_say_them() {
             1,
             "no interval is within these times",
         ),
+        ("--time 500,600", 1, "no interval is within these times"),
         ("--last 5 --time 1,2", 2, "cannot be used with"),
     ] {
         let output = of(words);
@@ -689,6 +690,31 @@ fn files(folder: &Path, begin: &str) -> Vec<String> {
 /// Waits until there is a recording.
 fn wait_for(folder: &Path, name: &str) {
     until("there is a recording", || files(folder, name) == [name]);
+}
+
+/// Whoever records to a file has it alone. A command that is not there has a shell's status.
+#[test]
+fn two_recorders() {
+    let folder = Folder::new("two-recorders");
+    fs::create_dir(folder.join("machine")).unwrap();
+    fs::write(folder.join("machine/raw"), sim::Machine::new(2, 5, 1).raw()).unwrap();
+    const RECORD: &str = "--dir machine record -I 10 -o data";
+    let mut first = folder
+        .command(&format!("{RECORD} --ring 1h"))
+        .spawn()
+        .unwrap();
+    wait_for(&folder, "data");
+    let output = folder.run(&format!("{RECORD} -d 0.1"));
+    let (_, err) = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("another schedhist is writing it"), "{err}");
+    assert_eq!(files(&folder, "data"), ["data"], "nothing is left");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let output = folder.run(&format!("{RECORD} -d 0.1 -- /no/such/command"));
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
+    folder.text(&format!("{RECORD} -d 0.1"));
+    assert_eq!(files(&folder, "data"), ["data", "data.old"]);
 }
 
 /// If a file cannot be written as a whole, the old one stays, and nothing else is left.

@@ -142,6 +142,9 @@ impl Chain {
     }
 }
 
+/// More than the module writes: their stacks take the square of it.
+const MOST_HOPS: usize = 128;
+
 /// Gives outliers their chains in the text of the file `chains`.
 pub fn attach(outliers: &mut [Outlier], text: &str) {
     let mut open = None;
@@ -156,7 +159,8 @@ pub fn attach(outliers: &mut [Outlier], text: &str) {
                 Some(outlier.chain.insert(Chain::of_pairs(&pairs)?))
             });
         } else if let (Some(chain), Some(rest)) = (&mut open, line.strip_prefix("  hop ")) {
-            chain.hops.extend(Hop::parse(rest));
+            let room = MOST_HOPS - chain.hops.len();
+            chain.hops.extend(Hop::parse(rest).into_iter().take(room));
         }
     }
 }

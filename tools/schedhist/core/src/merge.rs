@@ -28,10 +28,15 @@ pub fn add(sum: &mut Window, other: &Window) -> Result<(), &'static str> {
     sum.switched |= other.switched;
     sum.waits_in_progress.extend(&other.waits_in_progress);
     if let Some(more) = &other.long_waits {
-        let all = sum.long_waits.get_or_insert_default();
-        // By several limits, the sums are of waits above each one's own.
-        all.limit = all.limit.max(more.limit);
-        all.sums.add(&more.sums);
+        match &mut sum.long_waits {
+            None => sum.long_waits = Some(*more),
+            Some(all) => {
+                // By several limits, the sums are of waits above each one's own.
+                all.is_one_limit &= more.is_one_limit && all.limit == more.limit;
+                all.limit = all.limit.max(more.limit);
+                all.sums.add(&more.sums);
+            }
+        }
     }
     for cpu in &other.cpus {
         match sum.cpus.binary_search_by_key(&cpu.number, |cpu| cpu.number) {

@@ -16,10 +16,11 @@ use schedhist_core::{
         idle::{WaitPart, WaitSums},
         switch::cpu::Occupancy,
     },
+    exposition::{self, families, text::Dialect},
     groups::{offenders, GroupRow, GroupWindow},
     laws,
     log2::Log2,
-    raw,
+    merge, raw,
     recording::{
         course::Course,
         delta,
@@ -451,6 +452,78 @@ fn the_table_is_that_of_bcc() {
        512 -> 1023       : 1        |*                                       |
 ";
     assert_eq!(out, expected);
+}
+
+/// A recording may come from someone else: its text reaches a terminal.
+#[test]
+fn no_escapes() {
+    let mut recorder = Recorder::new(Vec::new()).unwrap();
+    recorder.outliers("a\x1b]0;b\x07\u{9b}c\n\td\r").unwrap();
+    let data = std::mem::take(recorder.get_mut());
+    let item = Player::new(&data[..]).unwrap().next_item();
+    let text = "a\u{fffd}]0;b\u{fffd}\u{fffd}c\n\td\u{fffd}";
+    assert_eq!(item, Some(Item::Outliers(text.to_owned())));
+    let mut machine = Machine::new(1, 5, 1);
+    let rule = "# schedhist groups version 1\ngroup_by cgroup /\x1bx\nrefused 0\n";
+    machine.groups = Some(Groups::new(rule, ""));
+    let groups = raw::groups(&machine.raw()).unwrap().unwrap();
+    assert_eq!(groups.rule, "cgroup /\u{fffd}x");
+}
+
+/// The time series `_created` count, too. Groups have none: they begin after the load.
+#[test]
+fn when_counts_began() {
+    let mut machine = Machine::new(8, 5, 1);
+    machine.run(100);
+    machine.groups = Some(Groups::many(20));
+    let bytes = machine.raw();
+    let (snapshot, groups) = (raw::decode(&bytes).unwrap(), raw::groups(&bytes).unwrap());
+    for limit in (1_000..6_000).step_by(100) {
+        let exposition = families::build(&families::Input {
+            snapshot: &snapshot,
+            groups: groups.as_ref(),
+            created: Some(1),
+            version: "",
+            read_ns: 0,
+            per_cpu: &["runq".to_owned()],
+            limit,
+            group_bytes: 1 << 20,
+            native: false,
+            with_created: true,
+        });
+        let text = exposition::text::encode(&exposition, Dialect::OpenMetrics);
+        let series: Vec<_> = { text.lines() }.filter(|it| !it.starts_with('#')).collect();
+        assert!(series.len() <= limit + 2, "{} of {limit}", series.len());
+        let of = |begin: &str| series.iter().any(|it| it.starts_with(begin));
+        assert!(
+            of("schedhist_runq_seconds_created") && !of("schedhist_group_runq_seconds_created")
+        );
+    }
+}
+
+/// Those of several limits are not called waits of one.
+#[test]
+fn sums_of_long_waits() {
+    let window = |limit| {
+        let mut window = Window::since_load(&raw::decode(&Machine::new(1, 5, 1).raw()).unwrap());
+        window.long_waits = Some(raw::LongWaits {
+            limit,
+            is_one_limit: true,
+            ..Default::default()
+        });
+        window
+    };
+    let sum = |limits: &[u64]| {
+        let mut sum = window(limits[0]);
+        sum.long_waits = None;
+        for limit in limits {
+            merge::add(&mut sum, &window(*limit)).unwrap();
+        }
+        let all = sum.long_waits.unwrap();
+        (all.limit, all.is_one_limit)
+    };
+    assert_eq!(sum(&[5, 5]), (5, true));
+    assert_eq!((sum(&[1, 5]), sum(&[5, 1])), ((5, false), (5, false)));
 }
 
 #[test]

@@ -28,7 +28,7 @@ const PREFIX: &str = "schedhist-watch-";
 
 /// How long to wait for the stack of an outlier: the event comes a moment after it, when the task
 /// runs.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the new instance may have taken over from the top-level one, and must not have.
 const PLAIN: &str = "noraw nohex nobin noverbose nofields nosym-offset nosym-addr context-info";
@@ -80,9 +80,8 @@ impl Stacks {
     }
 
     /// Returns the stack with which the task of an outlier had left its CPU, innermost frame first.
-    /// Returns `None` if ftrace does not have it, as when it lost the event.
-    pub fn of(&mut self, id: u64) -> Option<Stack> {
-        let end = Instant::now() + PATIENCE;
+    /// Returns `None` if ftrace does not have it by `end`, as when it lost the event.
+    pub fn of(&mut self, id: u64, end: Instant) -> Option<Stack> {
         loop {
             self.read();
             if let Some(stack) = self.parser.take(id) {

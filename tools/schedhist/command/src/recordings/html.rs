@@ -27,7 +27,7 @@ use crate::{
     output::note,
     recordings::{
         part::{self, Range, WHOLE},
-        reader::{self, Contents, GroupsPart, Losses, SnapshotPair, NO_INTERVAL},
+        reader::{self, no_interval, Contents, GroupsPart, Losses, SnapshotPair},
     },
     verbs::check,
 };
@@ -42,10 +42,7 @@ pub fn html(args: &Report, path: &Path, out: &Path) -> Result<u8> {
         files::check_other(path, out)?;
     }
     let columns = COLUMNS[paths.len() - 1];
-    let limits = args
-        .limits
-        .as_deref()
-        .map_or(Ok(Vec::new()), check::limits)?;
+    let limits = check::some_limits(args.limits.as_deref())?;
     let recordings = paths
         .iter()
         .map(|path| read(path, part::chosen(args, path)?, columns, &limits));
@@ -169,7 +166,7 @@ fn read(
         false => Ok(()),
     })?;
     let Some(timeline) = sums.timeline.take() else {
-        return Err(Error::at(path, NO_INTERVAL));
+        return Err(no_interval(range != WHOLE).about(path));
     };
     let mut facts = facts(&contents, &sums, &timeline);
     if range != WHOLE {

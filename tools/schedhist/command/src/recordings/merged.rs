@@ -12,7 +12,7 @@ use schedhist_core::{laws, merge, recording::file::Item, window::Window};
 use crate::{
     error::{At, Error, Result},
     output::note,
-    recordings::reader::{self, Event, Losses, NO_INTERVAL},
+    recordings::reader::{self, Event, Losses, NOT_TWO},
     source::Interval,
 };
 
@@ -105,7 +105,7 @@ pub fn interval(paths: &[PathBuf]) -> Result<(Interval, Losses)> {
         sum.file(path)?;
     }
     let Some(window) = sum.window else {
-        return Err(Error::new(NO_INTERVAL));
+        return Err(Error::new(NOT_TWO));
     };
     let mut notes = vec![format!(
         "{} recordings are added up, CPUs of the same number together, for {} in all",

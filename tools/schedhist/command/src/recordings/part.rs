@@ -234,7 +234,8 @@ fn last_until(
     }
     let before = day - Days::new(1);
     let before = Some(before).filter(|day| *day >= local(first).date_naive());
-    Ok(last(day).or_else(|| before.and_then(last)))
+    let before = || before.and_then(last).filter(|ns| *ns >= first);
+    Ok(last(day).or_else(before))
 }
 
 /// Returns the first such time from `begin` on.
@@ -348,8 +349,9 @@ mod tests {
         assert_eq!(of("13:00", Some(end - hour)), Some(end + hour));
         assert_eq!(of("10:00", Some(end - hour)), Some(end + 22 * hour));
         assert_eq!(of("2026-11-26T12:00", Some(end)), Some(end - 24 * hour));
-        // The recording has no yesterday.
+        // The recording has no yesterday, or begins later on that day.
         let (_, time) = clock("13:00");
         assert_eq!(last_until(None, time, end - hour, end).unwrap(), None);
+        assert_eq!(last_until(None, time, end - 22 * hour, end).unwrap(), None);
     }
 }

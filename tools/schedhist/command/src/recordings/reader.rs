@@ -112,7 +112,15 @@ impl Losses {
 }
 
 /// What is missing where an interval is needed.
-pub const NO_INTERVAL: &str = "there are not two snapshots without a gap between them";
+pub const NOT_TWO: &str = "there are not two snapshots without a gap between them";
+
+/// Returns the error that a recording has no interval, or none within times that were chosen.
+pub fn no_interval(is_part: bool) -> Error {
+    Error::new(match is_part {
+        true => "no interval is within these times",
+        false => NOT_TWO,
+    })
+}
 
 pub struct SnapshotPair<'a> {
     pub before: &'a TimedSnapshot,

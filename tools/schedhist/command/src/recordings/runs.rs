@@ -15,7 +15,6 @@ use schedhist_core::{
 
 use crate::{
     error::{Error, Result},
-    output::printable,
     recordings::{
         merged,
         reader::{self, Contents},
@@ -126,7 +125,7 @@ impl Run {
             blocks => format!("#{blocks}"),
         };
         let histograms = text::histograms(&blocks)?.into_iter().filter_map(|block| {
-            let key = |key: &str| block.pairs.get(key).map(printable);
+            let key = |key: &str| block.pairs.get(key).map(str::to_owned);
             Some((key("scope")?, key("metric")?, block.distribution))
         });
         Ok(Self {

@@ -13,7 +13,6 @@ use schedhist_core::{
 use crate::{
     error::{Error, Result},
     options::{Form, Style},
-    output::printable,
     recordings::runs::{Histogram, Run, COMMAND, COUNTS, MACHINE},
     render,
     source::Interval,
@@ -60,7 +59,7 @@ pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<Strin
             run.keep(metrics);
         }
         let mut table = table(&run, !metrics.is_empty(), notes, style);
-        let words = printable(run.pairs.get("words").unwrap_or("-"));
+        let words = run.pairs.get("words").unwrap_or("-");
         let title = format!("{words}{}", render::in_unit(style.unit));
         table.title.insert(0, title);
         out += &table.render(style, &mut is_headed);
@@ -142,6 +141,13 @@ fn table<'a>(
         &style.quantiles,
         |(.., d): &Row<'a>| Some(d),
     ));
+    // Which of several runs it is.
+    columns.push(Column::new("begun_unix_ns", move |_| {
+        Cell::time(number("begun_unix_ns"))
+    }));
+    columns.push(Column::json("command", |_| {
+        run.pairs.get("words").map_or(Cell::Absent, Cell::from)
+    }));
     let rows = run.histograms.iter().collect();
     let mut table = Table::new("schedhist.run.v1", columns, rows);
     table.is_minor = Box::new(move |(_, metric, samples)| {
@@ -341,11 +347,11 @@ waits for a CPU (runq) of the command
         assert_eq!(
             table(&run, true, Vec::new(), &style).render(&style, &mut false),
             "\
-from_ns;to_ns;scope;metric;count;sum_ns;p50_ns;p99_ns;max_ns;max_is_exact
-0;8070000000;command;runq;12;45000;2015;8000;8000;1
-0;8070000000;machine;runq;12;45000;2015;8063;32000;0
-0;8070000000;machine;runq_wakeup;12;45000;2015;8000;8000;1
-0;8070000000;cpu12;idle;0;0;;;;0
+from_ns;to_ns;scope;metric;count;sum_ns;p50_ns;p99_ns;max_ns;max_is_exact;begun_unix_ns
+0;8070000000;command;runq;12;45000;2015;8000;8000;1;
+0;8070000000;machine;runq;12;45000;2015;8063;32000;0;
+0;8070000000;machine;runq_wakeup;12;45000;2015;8000;8000;1;
+0;8070000000;cpu12;idle;0;0;;;;0;
 "
         );
     }
@@ -364,7 +370,7 @@ from_ns;to_ns;scope;metric;count;sum_ns;p50_ns;p99_ns;max_ns;max_is_exact
                 r#"9,"migrations":7,"oncpu_ns":19900000000,"waited_ns":99900000000,"not_in_histogra"#,
                 r#"m":9,"count":6,"sum_ns":9000,"min_ns":null,"max_ns":2000,"max_is_exact":true,"qu"#,
                 r#"antiles":[{"name":"p50","lower":992,"upper":1007}],"buckets":[[992,1007,3],[1984"#,
-                r#",2015,3]],"notes":[]}"#,
+                r#",2015,3]],"begun_unix_ns":null,"command":"true","notes":[]}"#,
             )
         );
         // Counts of the command are not repeated.

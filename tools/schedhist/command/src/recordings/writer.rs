@@ -8,10 +8,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
 use schedhist_core::recording::file::Recorder;
 
 use crate::{
-    error::{At, Result},
+    error::{At, Error, Result},
     files::{self, aside, check_replaceable, with_ending},
     recordings::reader,
     source::unix_ns,
@@ -27,6 +31,18 @@ pub struct Writer {
     pub is_named: bool,
     /// Whether to go on with the recording of this name, if there is one.
     appends: bool,
+    /// Held by the one that replaces files, so that no other takes its name.
+    pub lock: Option<Flock<File>>,
+}
+
+/// Locks a recording that nobody else writes; fails if someone does. Where there are no locks, none
+/// is held.
+fn lock(file: File, path: &Path) -> Result<Option<Flock<File>>> {
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, Errno::EWOULDBLOCK)) => Err(Error::at(path, "another schedhist is writing it")),
+        Err(_) => Ok(None),
+    }
 }
 
 impl Writer {
@@ -48,6 +64,7 @@ impl Writer {
             .mode(0o600)
             .open(&new)
             .at(path)?;
+        let locked = { file.try_clone().ok() }.map(|file| lock(file, &new));
         // From now on, its end removes the file.
         let mut writer = Self {
             recorder: Recorder::append(file),
@@ -55,6 +72,7 @@ impl Writer {
             begun: unix_ns(),
             is_named: false,
             appends: false,
+            lock: locked.transpose()?.flatten(),
         };
         let info = info(writer.begun) + line;
         writer.write(|recorder| {
@@ -77,6 +95,7 @@ impl Writer {
             begun: 0,
             is_named: true,
             appends: true,
+            lock: None,
         })
     }
 
@@ -89,6 +108,9 @@ impl Writer {
         let path = &self.path;
         check_replaceable(path)?;
         let new = aside(path);
+        if self.appends {
+            self.lock = None;
+        }
         if self.appends && path.exists() {
             // Another run has begun it meanwhile.
             self.recorder = reopen(path)?;
@@ -96,7 +118,8 @@ impl Writer {
             self.is_named = true;
             return Ok(());
         }
-        if path.exists() {
+        if let Ok(file) = File::open(path) {
+            lock(file, path)?;
             let old = with_ending(path, old);
             let _ = fs::remove_file(&old);
             // A file system may lack links.

@@ -21,7 +21,7 @@ pub fn some_limits(path: Option<&Path>) -> Result<Vec<Limit>> {
 }
 
 /// Parses the limits of a file, one to a line; `#` begins a comment.
-pub fn limits(path: &Path) -> Result<Vec<Limit>> {
+fn limits(path: &Path) -> Result<Vec<Limit>> {
     let text = fs::read_to_string(path).at(path)?;
     let mut all = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

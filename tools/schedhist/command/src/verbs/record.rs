@@ -20,7 +20,7 @@ use schedhist_core::{
 
 use crate::{
     cli::Record,
-    error::{told, At, Error, Result},
+    error::{told, Error, Result},
     outliers::number,
     output::note,
     recordings::writer::Writer,
@@ -83,7 +83,7 @@ fn pass_on(child: &Child, signal: &Signal) {
 
 fn spawn((program, arguments): (&OsString, &[OsString])) -> Result<Child> {
     let child = sys::with_signals(Command::new(program).args(arguments)).spawn();
-    child.at(program)
+    child.map_err(|error| Error::of_spawn(program, error))
 }
 
 /// The time between two records of the groups.
@@ -169,7 +169,10 @@ impl Tape {
                         if let Some(child) = &child {
                             pass_on(child, &signal);
                         }
-                        break true;
+                        // Programs such as java go on after it.
+                        if child.is_none() || signal.number != libc::SIGQUIT {
+                            break true;
+                        }
                     }
                     Woken::Child => {
                         if child
@@ -313,6 +316,7 @@ impl Tape {
         for output in [&mut output, &mut self.output] {
             output.write(|recorder| recorder.get_mut().sync_data())?;
         }
+        self.output.lock = None;
         output.publish("1")?;
         self.output = output;
         (self.begun, self.synced) = (Instant::now(), 0);

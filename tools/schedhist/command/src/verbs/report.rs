@@ -17,7 +17,7 @@ use crate::{
     output::{note, Printer},
     recordings::{
         html, merged, part,
-        reader::{self, Contents, Recorded, SnapshotPair, NO_INTERVAL},
+        reader::{self, no_interval, Contents, Recorded, SnapshotPair, NOT_TWO},
         tables,
     },
     render::{self, Row, Scope},
@@ -102,7 +102,7 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
     }
     printer.print(&out);
     if !has_shown && (chosen.is_some() || contents.runs.is_empty()) {
-        return Err(Error::new(NO_INTERVAL));
+        return Err(no_interval(chosen.is_some()));
     }
     Ok(contents.lost.status())
 }
@@ -146,13 +146,22 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
                     &it.outlier,
                     &names(it),
                     Some(it.unix_ns),
+                    false,
                     None,
                     it.outlier.chain.is_some(),
                 )
             })
             .collect(),
         Form::Text => summary(&wanted, names),
-        Form::Csv(_) => String::new(),
+        Form::Csv(_) => {
+            if !wanted.is_empty() {
+                note(format!(
+                    "{} outliers: only -j and text have them",
+                    wanted.len()
+                ));
+            }
+            String::new()
+        }
     }
 }
 
@@ -246,7 +255,7 @@ fn samples(before: &TimedSnapshot, after: &TimedSnapshot, metric: &str) -> Resul
     let window = Interval::between(before, after)?.window;
     check_metrics(&window.names, &[metric.to_owned()])?;
     let metric = window.names.metric(metric);
-    let metric = metric.ok_or_else(|| Error::new(NO_INTERVAL))?;
+    let metric = metric.ok_or_else(|| Error::new(NOT_TWO))?;
     Ok(window.distribution(metric, &|_| true))
 }
 
@@ -279,7 +288,7 @@ fn hlog(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
     })?;
     note_off(&contents, metric)?;
     if log.is_empty() {
-        return Err(Error::new(NO_INTERVAL));
+        return Err(no_interval(chosen(args).is_some()));
     }
     printer.print(&log);
     Ok(contents.lost.status())
@@ -301,7 +310,7 @@ fn hgrm(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
             None => all = Some(one),
         }
     }
-    let all = all.ok_or_else(|| Error::new(NO_INTERVAL))?;
+    let all = all.ok_or_else(|| no_interval(chosen(args).is_some()))?;
     printer.print(&hdr::percentiles(&all));
     Ok(contents.lost.status())
 }

@@ -85,7 +85,12 @@ impl Summary {
         all.filter(|(place, sums)| !sums.is_empty() && (*place != 1 || self.has_groups))
     }
 
-    pub fn text(&self, metric: &str, threshold: u64, missed: u64) -> String {
+    /// Returns how many of those that were seen have not ended.
+    fn ongoing(&self, seen: u64) -> u64 {
+        seen.saturating_sub(self.count)
+    }
+
+    pub fn text(&self, metric: &str, threshold: u64, (seen, missed): (u64, u64)) -> String {
         let time = |ns| Unit::Fitting.text(Some(ns));
         let mut out = String::new();
         let s = if self.count == 1 { "" } else { "s" };
@@ -104,6 +109,11 @@ impl Summary {
                 worst.pid,
                 worst.cpu
             );
+        }
+        match self.ongoing(seen) {
+            0 => {}
+            1 => head += "; 1 has not ended",
+            more => _ = write!(head, "; {more} have not ended"),
         }
         if missed != 0 {
             let _ = write!(head, "; {missed} more were missed");
@@ -160,13 +170,14 @@ impl Summary {
         all.iter().filter_map(of).collect()
     }
 
-    pub fn json(&self, metric: &str, threshold: u64, missed: u64) -> String {
+    pub fn json(&self, metric: &str, threshold: u64, (seen, missed): (u64, u64)) -> String {
         let worst = self.worst.as_ref();
         let mut fields = vec![
             ("schema".into(), Cell::from("schedhist.outliers.v1")),
             ("metric".into(), Cell::from(metric)),
             ("threshold_ns".into(), Cell::Time(threshold)),
             ("count".into(), Cell::Number(self.count.into())),
+            ("ongoing".into(), Cell::Number(self.ongoing(seen).into())),
             ("missed".into(), Cell::Number(missed.into())),
             ("sum_ns".into(), Cell::Time(self.sum_ns)),
             (
@@ -240,9 +251,9 @@ mod tests {
             summary.add(&outlier, &name, Some(&stack));
         }
         assert_eq!(
-            summary.text("runq", 5_000_000, 1),
+            summary.text("runq", 5_000_000, (3, 1)),
             "## 2 outliers of runq above 5.00ms: 40.0ms in all, the worst 30.0ms of web/1:7\n  \
-             on CPU 2; 1 more were missed\n\
+             on CPU 2; 1 has not ended; 1 more were missed\n\
              who had the CPU meanwhile:\n   \
              50.0%   20.0ms in    1  hog\n   \
              25.0%   10.0ms in    1  (idle)\n   \
@@ -264,9 +275,9 @@ mod tests {
              in ns: ran 23000000 + waited 4000000 + blocked 4000000 + not known 9000000 =\n  \
              40000000\n"
         );
-        let json = summary.json("runq", 5_000_000, 1);
+        let json = summary.json("runq", 5_000_000, (2, 1));
         let begin = "{\"schema\":\"schedhist.outliers.v1\",\"metric\":\"runq\",\
-                     \"threshold_ns\":5000000,\"count\":2,\"missed\":1,\"sum_ns\":40000000,\
+                     \"threshold_ns\":5000000,\"count\":2,\"ongoing\":0,\"missed\":1,\"sum_ns\":40000000,\
                      \"worst_ns\":30000000,\"worst_id\":4,\"culprits\":[{\"name\":\"hog\",\
                      \"outliers\":1,\"sum_ns\":20000000,\"worst_ns\":30000000},";
         assert!(json.starts_with(begin), "{json}");

@@ -5,7 +5,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Write,
-    fs,
+    fs, mem,
     process::Command,
     time::{Duration, Instant},
 };
@@ -29,12 +29,12 @@ use crate::{
     in_progress::{self, Reported},
     options::{self, known, Parsed},
     outliers::{
-        stacks::{Stacks, TRACEFS},
+        stacks::{Stacks, PATIENCE, TRACEFS},
         threshold, Next, Stream,
     },
     output::{note, print, share_line, wrap, wrap_after},
     setting::{owner, Setting},
-    source::Source,
+    source::{self, Source},
     sys,
     table::Cell,
     verbs::{dependence::Dependence, summary::Summary},
@@ -195,6 +195,8 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         seen: 0,
         missed: 0,
         summary: args.summary.then(Summary::default),
+        names: Rarely::default(),
+        slices: Rarely::default(),
     };
     let ended = watcher.watch(&mut stream, &names);
     match stream.suppressed(source) {
@@ -206,8 +208,8 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
     let (seen, missed) = (watcher.seen, watcher.missed);
     let printed = match (args.quiet, &watcher.summary) {
         (_, Some(summary)) => print(&match args.json {
-            true => summary.json(&args.metric, ns, missed),
-            false => summary.text(&args.metric, ns, missed),
+            true => summary.json(&args.metric, ns, (seen, missed)),
+            false => summary.text(&args.metric, ns, (seen, missed)),
         }),
         (true, None) => print(&format!(
             "{seen} above {} us, {missed} more missed\n",
@@ -233,6 +235,23 @@ struct Watcher<'a> {
     missed: u64,
     /// What is added up instead of printed.
     summary: Option<Summary>,
+    names: Rarely,
+    slices: Rarely,
+}
+
+/// Lets work be done for a fifth of the time at most, however often it is asked for.
+#[derive(Default)]
+struct Rarely(Option<Instant>);
+
+impl Rarely {
+    fn run(&mut self, work: impl FnOnce()) {
+        let start = Instant::now();
+        if self.0.is_none_or(|next| next <= start) {
+            work();
+            let end = Instant::now();
+            self.0 = Some(end + (end - start) * 4);
+        }
+    }
 }
 
 impl Watcher<'_> {
@@ -263,7 +282,9 @@ impl Watcher<'_> {
                         let text = self.source.text("chains").unwrap_or_default();
                         chains::attach(&mut found, &text);
                         if self.summary.is_none() {
-                            self.explain(&mut found);
+                            let mut slices = mem::take(&mut self.slices);
+                            slices.run(|| self.explain(&mut found));
+                            self.slices = slices;
                         }
                     }
                     if self.report(&found, missed)? {
@@ -333,8 +354,11 @@ impl Watcher<'_> {
     fn report(&mut self, found: &[Outlier], missed: u64) -> Result<bool> {
         let quiet = self.args.quiet;
         if !quiet && found.iter().flat_map(Outlier::groups).any(|id| id != 0) {
-            self.see_names();
+            let mut names = mem::take(&mut self.names);
+            names.run(|| self.see_names());
+            self.names = names;
         }
+        let patience = Instant::now() + PATIENCE;
         self.missed = self.missed.saturating_add(missed);
         if missed != 0 && !quiet {
             note(format!("{missed} outliers were missed"));
@@ -349,14 +373,19 @@ impl Watcher<'_> {
             let names = self.named.of(outlier.groups(), begin);
             let printed = match (quiet, self.summary.take()) {
                 (_, Some(mut summary)) => {
-                    let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
+                    let stack = self.stacks.as_mut();
+                    let stack = stack.map(|stacks| stacks.of(outlier.id, patience));
                     let name = |group| name_of(group, &names);
                     summary.add(outlier, &name, stack.flatten().as_deref());
                     self.summary = Some(summary);
                     Ok(())
                 }
                 (true, None) => Ok(()),
-                (false, None) => print(&self.shown(outlier, is_end, &names)),
+                (false, None) => {
+                    let stack = self.stacks.as_mut();
+                    let stack = stack.map(|stacks| stacks.of(outlier.id, patience));
+                    print(&self.shown(outlier, is_end, &names, stack))
+                }
             };
             // Also if nobody reads the output any more.
             if !is_end {
@@ -381,11 +410,17 @@ impl Watcher<'_> {
     }
 
     /// Returns what is printed of an outlier; `is_end` if it was reported before its end.
-    fn shown(&mut self, outlier: &Outlier, is_end: bool, names: &Names) -> String {
-        let stack = self.stacks.as_mut().map(|stacks| stacks.of(outlier.id));
+    fn shown(
+        &mut self,
+        outlier: &Outlier,
+        is_end: bool,
+        names: &Names,
+        stack: Option<Option<Stack>>,
+    ) -> String {
         if self.args.json {
             let unix_ns = unix_ns(self.source, &mut self.clock, outlier);
-            return json(outlier, names, unix_ns, stack.as_ref(), self.args.chain);
+            let chain = self.args.chain;
+            return json(outlier, names, unix_ns, is_end, stack.as_ref(), chain);
         }
         let mut out = text(outlier, names);
         if self.args.chain && outlier.chain.is_none() {
@@ -611,10 +646,11 @@ fn stack_text(outlier: &Outlier, stack: Option<Stack>) -> String {
 }
 
 /// Returns the wall-clock time at which an outlier ended, in nanoseconds since 1970. `clock` is a
-/// snapshot, with its times by both clocks: another one a minute later, as they drift apart.
+/// snapshot, with its times by both clocks: another one a minute later, as they drift apart, and
+/// after a suspend or if the wall clock was set.
 fn unix_ns(source: &Source, clock: &mut TimedSnapshot, outlier: &Outlier) -> Option<u64> {
     let end: u64 = outlier.pairs.number("end_ns")?;
-    if end.saturating_sub(clock.snapshot.time) > 60_000_000_000 {
+    if source::unix_ns().abs_diff(clock.unix_ns) > 60_000_000_000 {
         if let Ok(reading) = source.read() {
             *clock = reading.timed;
         }
@@ -626,12 +662,13 @@ fn unix_ns(source: &Source, clock: &mut TimedSnapshot, outlier: &Outlier) -> Opt
     Some(later.saturating_sub(time.saturating_sub(end)))
 }
 
-/// Returns an object. `stack` is that of `--stacks`, where it was found; `chain` is whether the
-/// chain is in it.
+/// Returns an object. `is_end` is whether it was reported before its end; `stack` is that of
+/// `--stacks`, where it was found; `chain` is whether the chain is in it.
 pub fn json(
     outlier: &Outlier,
     names: &Names,
     unix_ns: Option<u64>,
+    is_end: bool,
     stack: Option<&Option<Stack>>,
     chain: bool,
 ) -> String {
@@ -670,6 +707,14 @@ pub fn json(
         ("comm".into(), Cell::from(&outlier.comm)),
         ("group".into(), Cell::Number(outlier.group.into())),
         ("group_name".into(), group_name(outlier.group)),
+        (
+            "reported_before_end".into(),
+            if is_end {
+                Cell::Flag(true)
+            } else {
+                Cell::Absent
+            },
+        ),
         ("culprits".into(), Cell::List(culprits.collect())),
         ("idle_cpu".into(), idle("idle_cpu")),
         ("idle_ns".into(), idle("idle_ns")),
@@ -705,7 +750,7 @@ mod tests {
              13.3%   4.00ms  \\x1b[31mred:4194302\n    \
              3.3%   1.00ms  not known\n"
         );
-        let without = json(&found[0], &Names::new(), Some(1_800), None, false);
+        let without = json(&found[0], &Names::new(), Some(1_800), true, None, false);
         assert!(without.starts_with(
             "{\"schema\":\"schedhist.outlier.v1\",\"id\":4,\"unix_ns\":1800,\"start_ns\":1,\
              \"end_ns\":30000004,\"metric\":\"blocked_uninterruptible\",\
@@ -713,6 +758,7 @@ mod tests {
         ));
         assert!(!without.contains("stack") && !without.contains("group_name"));
         for part in [
+            "\"reported_before_end\":true,",
             "\"comm\":\"fifteen letters\",\"group\":12,",
             "\"comm\":\"x\",\"group\":3,",
             "\"comm\":\"swapper/1\",\"group\":0,",
@@ -732,12 +778,15 @@ mod tests {
             &found[0],
             &Names::new(),
             None,
+            false,
             Some(&Some(stack.clone())),
             false,
         );
         assert!(with.ends_with("\"culprits\":[],\"stack\":[\"anon_pipe_read\",\"vfs_read\"]}\n"));
-        assert!(json(&found[0], &Names::new(), None, Some(&None), false)
-            .ends_with(",\"stack\":null}\n"));
+        assert!(
+            json(&found[0], &Names::new(), None, false, Some(&None), false)
+                .ends_with(",\"stack\":null}\n")
+        );
         assert_eq!(
             stack_text(&found[0], Some(stack.clone())),
             "  had left the CPU in:\n    anon_pipe_read\n    vfs_read\n"
@@ -771,7 +820,7 @@ mod tests {
             hop id 12 via fork ran_ns 4000000 waited_ns 0 preempted_ns 30000000 throttled_ns 0 \
             slices 2 cpu 1 group 2 pid 278 comm second\n";
         let names: Names = [(2, "b".to_owned())].into();
-        let without = json(&found[0], &names, None, None, true);
+        let without = json(&found[0], &names, None, false, None, true);
         assert!(without.ends_with(",\"chain\":null}\n"));
         chains::attach(&mut found, file);
         // What is short is not shown.
@@ -788,7 +837,7 @@ mod tests {
              in ns: ran 75000000 + waited 2000000 + preempted 30000000 + blocked 1124056 =\n    \
              108124056\n"
         ));
-        let with = json(&found[0], &names, None, None, true);
+        let with = json(&found[0], &names, None, false, None, true);
         assert!(
             with.ends_with(
                 ",\"chain\":{\"end\":\"interrupt\",\"blocked_ns\":1124056,\"missing_ns\":0,\
@@ -824,7 +873,7 @@ mod tests {
             said.contains("2ns  y:8 (/a)\n") && said.contains("1ns  z:9\n"),
             "{said}"
         );
-        let said = json(&found[0], &names, None, None, false);
+        let said = json(&found[0], &names, None, false, None, false);
         assert!(
             said.contains("\"comm\":\"x\",\"group\":1,\"group_name\":\"/web.service\""),
             "{said}"

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use super::{decode_header, DecodeError, Reader, Records};
+use super::{decode_header, printable_lines, DecodeError, Reader, Records};
 use crate::engine::{
     format::{
         raw::layout::{types::*, RECORD_LEN},
@@ -281,7 +281,7 @@ fn parse_grouping(time: u64, mut record: Reader<'_>) -> Option<Groups> {
     let (buckets, rule) = (record.u32()?, record.u32()?);
     let scheme = Precision::new(precision).map(Scheme::new);
     Some(Groups {
-        rule: String::from_utf8_lossy(record.bytes(rule as usize)?).into_owned(),
+        rule: printable_lines(record.bytes(rule as usize)?),
         time: Some(time),
         since: Some(since),
         limit: Some(limit),

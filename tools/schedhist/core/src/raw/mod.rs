@@ -580,6 +580,13 @@ fn parse_part(
     Some(())
 }
 
+/// Returns text that may come from someone else, without what a terminal would take for a command.
+pub fn printable_lines(bytes: &[u8]) -> String {
+    let is_harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    let text = String::from_utf8_lossy(bytes);
+    text.replace(|c| !is_harmless(c), "\u{fffd}")
+}
+
 fn parse_name(names: &mut Names, kind: u32, number: u32, name: &str) -> Option<()> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.is_empty() || !name.bytes().all(is_name) {

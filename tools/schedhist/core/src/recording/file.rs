@@ -30,8 +30,8 @@ const IN_PROGRESS: u32 = 8;
 const RAW_GROUPS: u32 = 9;
 const LONG_WAITS: u32 = 10;
 
-/// The greatest length of a chunk's contents: 1 GiB.
-const LONGEST: u32 = 1 << 30;
+/// The greatest length of a chunk's contents: 256 MiB.
+const LONGEST: u32 = 1 << 28;
 
 /// There is a whole snapshot at least so often, in nanoseconds: a damaged byte costs no more.
 const WHOLE_EVERY: u64 = 60_000_000_000;
@@ -466,7 +466,7 @@ impl<R: Read> Player<R> {
     }
 
     fn item(&mut self, kind: u32, contents: Vec<u8>) -> Result<Option<Item>, String> {
-        let text = |contents: Vec<u8>| String::from_utf8_lossy(&contents).into_owned();
+        let text = |contents: Vec<u8>| raw::printable_lines(&contents);
         Ok(Some(match kind {
             INFO => Item::Info(text(contents)),
             MARK => Item::Mark(text(contents)),

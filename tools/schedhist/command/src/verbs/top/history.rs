@@ -2,12 +2,12 @@
 
 //! The last intervals, in as much detail as the screen shows.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, rc::Rc};
 
 use schedhist_core::{
     distribution::{Distribution, Max, Quantile},
     engine::histogram::bucket::Scheme,
-    groups::{offenders, GroupRow, Offender},
+    groups::{offenders, GroupRow, GroupWindow, Offender},
     laws,
     text::Outlier,
     timeline::{rows, CPU_METRIC, ROWS},
@@ -79,12 +79,8 @@ pub struct Moment {
     pub cpus: Vec<Cpu>,
     /// How many tasks waited on average.
     pub waiting: Option<f64>,
-    /// The groups that waited longest.
-    pub groups: Vec<GroupRow>,
-    /// The length for the groups, in nanoseconds.
-    pub groups_span: Option<u64>,
-    /// The groups that kept others waiting longest.
-    pub offenders: Vec<Offender>,
+    /// A recording has them for several intervals.
+    pub groups: Rc<GroupsOfInterval>,
     /// Outliers that are new.
     pub outliers: Vec<Outlier>,
     /// The slices and waits in progress at the end that began before the interval did.
@@ -96,15 +92,39 @@ pub struct Moment {
     pub notes: Vec<String>,
 }
 
-impl Moment {
-    pub fn new(
-        interval: &Interval,
-        (groups, groups_span): (Vec<GroupRow>, Option<u64>),
-        outliers: Vec<Outlier>,
-    ) -> Self {
-        let window = &interval.window;
-        let (mut offenders, _) = offenders(&groups);
+/// What groups did in an interval.
+#[derive(Clone, Debug, Default)]
+pub struct GroupsOfInterval {
+    /// The groups that waited longest.
+    pub rows: Vec<GroupRow>,
+    /// The length in nanoseconds.
+    pub span: Option<u64>,
+    /// The groups that kept others waiting longest.
+    pub offenders: Vec<Offender>,
+}
+
+impl GroupsOfInterval {
+    pub fn new(between: &GroupWindow<'_>) -> Self {
+        let rows = between.rows();
+        let (mut offenders, _) = offenders(&rows);
         offenders.truncate(OFFENDERS);
+        Self {
+            rows,
+            span: between.span,
+            offenders,
+        }
+    }
+
+    /// Keeps those of an interval that is not the last one.
+    pub fn truncate(&mut self) {
+        self.rows.truncate(GROUPS);
+        self.rows.shrink_to_fit();
+    }
+}
+
+impl Moment {
+    pub fn new(interval: &Interval, groups: Rc<GroupsOfInterval>, outliers: Vec<Outlier>) -> Self {
+        let window = &interval.window;
         let runq = window.names.metric("runq");
         Self {
             unix_ns: interval.unix_ns,
@@ -116,8 +136,6 @@ impl Moment {
             cpus: cpus(window),
             waiting: runq.and_then(|runq| window.waiting(runq, &|_| true)),
             groups,
-            groups_span,
-            offenders,
             outliers,
             in_progress: interval
                 .in_progress
@@ -206,15 +224,30 @@ fn p99(scheme: Scheme, parts: &[&window::Samples]) -> Option<u64> {
     }
 }
 
+/// An outlier, with its end.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// By the wall clock, in nanoseconds since 1970.
+    pub unix_ns: u64,
+    /// By the module's, which is never set.
+    pub end: u64,
+    pub outlier: Outlier,
+}
+
+/// Returns the wall-clock time of `end` by the module's clock.
+pub fn unix_at(moment: &Moment, end: u64) -> u64 {
+    let ago = moment.end.saturating_sub(end);
+    moment.unix_ns.saturating_sub(ago)
+}
+
 #[derive(Debug, Default)]
 pub struct History {
     pub names: Vec<String>,
     pub cpus: Vec<u32>,
     /// The intervals, the latest one last.
     pub moments: VecDeque<Moment>,
-    /// The last outliers, each with its end as wall-clock time in nanoseconds since 1970. The
-    /// latest one comes last.
-    pub outliers: VecDeque<(u64, Outlier)>,
+    /// The last outliers. The latest one comes last.
+    pub outliers: VecDeque<Ended>,
     /// How many intervals are kept.
     pub kept: usize,
     /// A metric that is shown even while it is off, as those are that are on by default.
@@ -248,9 +281,11 @@ impl History {
                 .pairs
                 .number("end_ns")
                 .unwrap_or(interval.window.end);
-            let ago = interval.window.end.saturating_sub(end);
-            let time = moment.unix_ns.saturating_sub(ago);
-            self.outliers.push_back((time, outlier.clone()));
+            self.outliers.push_back(Ended {
+                unix_ns: unix_at(&moment, end),
+                end,
+                outlier: outlier.clone(),
+            });
         }
         while self.outliers.len() > self.kept {
             self.outliers.pop_front();
@@ -259,7 +294,10 @@ impl History {
             self.moments.retain(|moment| moment.span.is_some());
         }
         if let Some(last) = self.moments.back_mut() {
-            last.groups.truncate(GROUPS);
+            // Those of a recording are truncated once.
+            if let Some(groups) = Rc::get_mut(&mut last.groups) {
+                groups.truncate();
+            }
         }
         self.moments.push_back(moment);
         while self.moments.len() > self.kept {

@@ -19,7 +19,7 @@ use schedhist_core::{
 };
 
 use super::{
-    history::{Cpu, Moment, Part},
+    history::{Cpu, Ended, Moment, Part},
     screen::span,
     view::{fitting, text, Lines, Shown, View, UNFOLDED},
 };
@@ -157,7 +157,7 @@ impl View<'_> {
 
     /// Returns the groups that pass the filter, sorted: usually, who waited longest comes first.
     pub fn groups_in_order(&self) -> Vec<&GroupRow> {
-        let groups = self.moment().map_or(&[][..], |moment| &moment.groups);
+        let groups = self.moment().map_or(&[][..], |moment| &moment.groups.rows);
         let mut all: Vec<_> = { groups.iter() }
             .filter(|it| self.is_wanted(&it.name))
             .collect();
@@ -242,7 +242,7 @@ impl View<'_> {
     }
 
     fn is_warned(&self, moment: &Moment, width: usize) -> bool {
-        width >= WIDE && !moment.offenders.is_empty()
+        width >= WIDE && !moment.groups.offenders.is_empty()
     }
 
     /// Returns how many lines all groups take.
@@ -293,18 +293,20 @@ impl View<'_> {
         }
         let mut lines = vec![Line::from(title)];
         if all.is_empty() {
-            let none = match moment.groups.is_empty() {
+            let none = match moment.groups.rows.is_empty() {
+                // Recorded less often.
+                true if moment.groups.span.is_none() => "not known",
                 true => "nobody waited",
                 false => "no group passes the filter",
             };
             lines.push(span(none, look.dim()).into());
         }
         if self.is_warned(moment, width) {
-            let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups_span));
+            let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups.span));
             const ABOUT: &str = "tasks kept waiting, at least:";
-            let each = (width - ABOUT.len()) / moment.offenders.len();
+            let each = (width - ABOUT.len()) / moment.groups.offenders.len();
             let room = each.saturating_sub(" 0.12 by ,".len()).max(8);
-            let offenders = { moment.offenders.iter() }
+            let offenders = { moment.groups.offenders.iter() }
                 .map(|it| format!("{} by {}", average(it.kept_ns), cut(&it.name, room)));
             let offenders: Vec<_> = offenders.collect();
             let text = format!("{ABOUT} {}", offenders.join(", "));
@@ -326,12 +328,12 @@ impl View<'_> {
         (name_width, most_width): (usize, usize),
     ) -> Line<'static> {
         // Recordings have groups of longer intervals.
-        let whole = u128::from(moment.groups_span.unwrap_or(0).max(1));
+        let whole = u128::from(moment.groups.span.unwrap_or(0).max(1));
         let percent = |ns: u64| match moment.span {
             Some(_) => format!("{}%", u128::from(ns) * 100 / whole),
             None => text(Some(ns)),
         };
-        let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups_span));
+        let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups.span));
         let name = cut(&group.name, name_width - 1);
         let (ran, waiting) = (percent(group.oncpu_ns), average(group.waits.1));
         let first = format!("{mark}{name:<name_width$}{ran:>6}{waiting:>9}     ");
@@ -349,10 +351,10 @@ impl View<'_> {
     }
 
     /// Returns the outliers up to the interval that is shown.
-    fn outliers_until(&self, moment: &Moment) -> impl DoubleEndedIterator<Item = &(u64, Outlier)> {
-        let end = moment.unix_ns;
+    fn outliers_until(&self, moment: &Moment) -> impl DoubleEndedIterator<Item = &Ended> {
+        let end = moment.end;
         let all = self.history.outliers.iter();
-        all.filter(move |(time, _)| *time <= end)
+        all.filter(move |it| it.end <= end)
     }
 
     pub fn outlier_count(&self) -> usize {
@@ -375,7 +377,7 @@ impl View<'_> {
         let why = why.map(|text| span(&text, Style::new()).into());
         let mut lines: Lines = why.chain(in_progress).collect();
         let all = self.outliers_until(moment);
-        let one = |(time, outlier): &(u64, Outlier)| self.outlier(*time, outlier);
+        let one = |it: &Ended| self.outlier(it.unix_ns, &it.outlier);
         // Lines that do not fit need not be made.
         let most = self.choice.places[2] + room;
         let mut count = lines.len();
@@ -388,7 +390,7 @@ impl View<'_> {
             Outliers::Worst => {
                 let mut all: Vec<_> = all.collect();
                 count += all.len();
-                all.sort_by_cached_key(|(_, outlier)| Reverse(outlier.duration_ns));
+                all.sort_by_cached_key(|it| Reverse(it.outlier.duration_ns));
                 lines.extend(all.into_iter().take(most).map(one));
                 "the worst ones"
             }
@@ -400,10 +402,10 @@ impl View<'_> {
             }
         };
         if lines.is_empty() {
-            let text = match self.status.threshold.as_str() {
+            let text = match self.status.thresholds.is_empty() {
                 _ if self.status.is_recording => "none",
-                "" | "none" => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
-                _ => "none yet",
+                true => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
+                false => "none yet",
             };
             return vec![title.into(), span(text, look.dim()).into()];
         }
@@ -420,7 +422,7 @@ impl View<'_> {
     }
 
     fn by_culprit(&self, moment: &Moment) -> Lines {
-        let waits = self.outliers_until(moment).map(|(_, outlier)| outlier);
+        let waits = self.outliers_until(moment).map(|it| &it.outlier);
         let sums = culprits::by(waits.filter(|it| culprits::is_wait(it)), culprits::comm);
         let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();
         let line = |(sum, share): (culprits::Sum, u32)| {

@@ -12,6 +12,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     env, fs,
     path::Path,
+    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -19,7 +20,7 @@ use schedhist_core::{
     chains,
     distribution::Distribution,
     engine::group::records::GroupMetric,
-    groups::{GroupRow, GroupWindow},
+    groups::GroupWindow,
     limits::{Judged, Limit, Samples},
     raw::Groups,
     text::{self, Outlier},
@@ -36,7 +37,7 @@ use crate::{
     tty::{self, Event, Mouse, Tty},
     verbs::check,
 };
-use history::{History, Moment, Part, Row, KEPT};
+use history::{GroupsOfInterval, History, Moment, Part, Row, KEPT};
 use lists::Focus;
 use screen::{Colours, Look};
 use view::{Choice, Shown, Status, View};
@@ -107,9 +108,17 @@ impl Feed<'_> {
             .notes
             .extend(render::off(&interval.window, &is_wanted));
         self.status.limits = self.limits.judge(&reading, groups.as_ref());
+        let thresholds = interval.window.names.metrics.iter().filter_map(|it| {
+            let text = self
+                .source
+                .text(&format!("threshold_ns/{}", it.name))
+                .ok()?;
+            Some((it.name.clone(), text.trim().parse().ok()?))
+        });
+        self.status.thresholds = thresholds.collect();
         let rows = self.groups(groups, part);
         let outliers = self.outliers();
-        let mut moment = Moment::new(&interval, rows.0, outliers);
+        let mut moment = Moment::new(&interval, Rc::new(rows.0), outliers);
         let rows = match part {
             Some(Part::Cpus(_, cpus)) => {
                 let is_of = |cpu: u32| cpus.contains(&cpu);
@@ -126,12 +135,11 @@ impl Feed<'_> {
 
     /// Returns what the groups did since the reading before, and how long ago that was; and the
     /// metrics of the group that is looked at alone.
-    #[allow(clippy::type_complexity)]
     fn groups(
         &mut self,
         groups: Option<Groups>,
         part: Option<&Part>,
-    ) -> ((Vec<GroupRow>, Option<u64>), Option<Vec<Row>>) {
+    ) -> (GroupsOfInterval, Option<Vec<Row>>) {
         let last = std::mem::replace(&mut self.groups, groups);
         let Some(groups) = &self.groups else {
             self.status.rule.clear();
@@ -157,7 +165,7 @@ impl Feed<'_> {
             };
             names.metrics.iter().map(row).collect()
         });
-        ((between.rows(), between.span), rows)
+        (GroupsOfInterval::new(&between), rows)
     }
 
     fn view<'a>(&'a self, choice: &'a Choice, look: Look) -> View<'a> {
@@ -170,8 +178,6 @@ impl Feed<'_> {
     }
 
     fn outliers(&mut self) -> Vec<Outlier> {
-        let threshold = self.source.text("threshold_ns/runq").unwrap_or_default();
-        threshold.trim().clone_into(&mut self.status.threshold);
         let text = self.source.text("outliers").unwrap_or_default();
         let mut all = text::outliers(&text);
         all.sort_by_cached_key(|outlier| outlier.id);
@@ -193,10 +199,7 @@ pub fn top(args: &Top, source: &Source) -> Result {
     if let Some(path) = &args.input {
         return replay(path, source, args);
     }
-    let limits = args
-        .limits
-        .as_deref()
-        .map_or(Ok(Vec::new()), check::limits)?;
+    let limits = check::some_limits(args.limits.as_deref())?;
     let (interval, metric) = (args.interval, &*args.metric);
     show(source, interval, metric, args.ascii, args.once, limits)
 }
@@ -306,6 +309,9 @@ fn show(
     watch(&mut feed, choice, interval, look(ascii))
 }
 
+/// For how long keys are waited for at least.
+const LEAST_WAIT: Duration = Duration::from_millis(5);
+
 /// Shows interval after interval, until the user or a signal ends it.
 fn watch(feed: &mut Feed<'_>, mut choice: Choice, mut interval: Duration, look: Look) -> Result {
     let mut tty = Tty::new().at("the terminal")?;
@@ -315,7 +321,8 @@ fn watch(feed: &mut Feed<'_>, mut choice: Choice, mut interval: Duration, look: 
         feed.status.interval = interval;
         let screen = feed.view(&choice, look).draw(tty::size());
         print(&tty.update(screen).at("the terminal")?)?;
-        match tty.wait(next) {
+        // Also where an interval is shorter than it takes to show it.
+        match tty.wait(next.max(Instant::now() + LEAST_WAIT)) {
             Event::End | Event::Key('\x03') => return Ok(()),
             Event::Key('q') if !choice.is_typing => return Ok(()),
             Event::Resized => {}

@@ -2,19 +2,19 @@
 
 //! Plays a recording: all its intervals are read first, and shown one after the other.
 
-use std::path::Path;
+use std::{path::Path, rc::Rc};
 
 use schedhist_core::{
-    groups::{GroupRow, GroupWindow},
+    groups::GroupWindow,
     raw::Groups,
     recording::file::Item,
     text::{self, Outlier},
 };
 
-use super::history::{History, Moment, PLAYED};
+use super::history::{unix_at, Ended, GroupsOfInterval, History, Moment, PLAYED};
 use crate::{
     error::{Error, Result},
-    recordings::reader::{self, Event, NO_INTERVAL},
+    recordings::reader::{self, Event, NOT_TWO},
     source::Interval,
 };
 
@@ -25,7 +25,7 @@ pub fn history(path: &Path, wanted: &str) -> Result<(History, String)> {
         wanted: wanted.to_owned(),
         ..History::default()
     };
-    let (mut groups, mut rows): (Option<Groups>, (Vec<GroupRow>, Option<u64>)) = Default::default();
+    let (mut groups, mut rows) = (None::<Groups>, Rc::<GroupsOfInterval>::default());
     reader::walk(path, |event| {
         match event {
             Event::Pair(pair) => {
@@ -36,12 +36,21 @@ pub fn history(path: &Path, wanted: &str) -> Result<(History, String)> {
             // Recorded every ten seconds: they stand for the intervals until the next ones.
             Event::Other(Item::Groups(new), _) => {
                 let old = groups.take().filter(|old| old.are_of(&new));
-                let between = GroupWindow::new(old.as_ref(), &new);
-                rows = (between.rows(), between.span);
-                groups = Some(new);
-                if let Some(moment) = history.moments.back_mut() {
-                    (moment.groups, moment.groups_span) = rows.clone();
+                // What the first ones did before is of no interval.
+                let now = old.map_or_else(Rc::default, |old| {
+                    Rc::new(GroupsOfInterval::new(&GroupWindow::new(Some(&old), &new)))
+                });
+                let mut all = history.moments.iter_mut().rev();
+                if let Some(moment) = all.next() {
+                    moment.groups = now.clone();
                 }
+                let mut before = (*rows).clone();
+                before.truncate();
+                let before = Rc::new(before);
+                for moment in all.take_while(|moment| Rc::ptr_eq(&moment.groups, &rows)) {
+                    moment.groups = before.clone();
+                }
+                (groups, rows) = (Some(new), now);
             }
             Event::Other(Item::Outliers(text), _) => {
                 place(&mut history, text::outliers(&text));
@@ -51,7 +60,7 @@ pub fn history(path: &Path, wanted: &str) -> Result<(History, String)> {
         Ok(())
     })?;
     if history.moments.is_empty() {
-        return Err(Error::at(path, NO_INTERVAL));
+        return Err(Error::at(path, NOT_TWO));
     }
     Ok((history, groups.map_or(String::new(), |groups| groups.rule)))
 }
@@ -63,9 +72,10 @@ fn place(history: &mut History, outliers: Vec<Outlier>) {
     };
     for outlier in outliers {
         let end = outlier.pairs.number("end_ns").unwrap_or(moment.end);
-        let time = moment
-            .unix_ns
-            .saturating_sub(moment.end.saturating_sub(end));
-        history.outliers.push_back((time, outlier));
+        history.outliers.push_back(Ended {
+            unix_ns: unix_at(moment, end),
+            end,
+            outlier,
+        });
     }
 }

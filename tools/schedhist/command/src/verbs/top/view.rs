@@ -62,8 +62,8 @@ pub struct Status {
     pub folds: Vec<(String, Vec<usize>)>,
     /// The rule by which tasks are grouped; empty if they are not.
     pub rule: String,
-    /// The threshold of waits, as the file has it.
-    pub threshold: String,
+    /// The thresholds of outliers, by metric, in nanoseconds.
+    pub thresholds: Vec<(String, u64)>,
     pub interval: Duration,
     /// Whether a recording is played.
     pub is_recording: bool,
@@ -521,14 +521,15 @@ impl View<'_> {
         // Where there is little room, the time gives way.
         let lines = usize::from(area.height) - 1 - usize::from(area.height > 4);
         let (step, used) = lines_of(high - low + 1, lines);
-        let threshold = self.threshold_row(name).map(|row| row.clamp(low, high));
+        let limit = self.threshold(name);
+        let threshold = limit.map(|limit| row(limit).clamp(low, high));
         for line in 0..used {
             let y = area.y + (used - line) as u16;
             let from = low + line * step;
             let is_threshold = threshold.is_some_and(|row| (from..from + step).contains(&row));
             if line % 2 == 0 || used < 5 || is_threshold {
                 let label = match is_threshold {
-                    true => format!("{:>7}", text(self.threshold())),
+                    true => format!("{:>7}", text(limit)),
                     false => format!("{:>7}", text(Some(row_begin(from)))),
                 };
                 let style = if is_threshold {
@@ -575,16 +576,13 @@ impl View<'_> {
         }
     }
 
-    /// Returns the threshold of waits, in nanoseconds, if there is one.
-    fn threshold(&self) -> Option<u64> {
-        self.status.threshold.parse().ok()
-    }
-
-    /// Returns the row of the threshold in the heat map of a metric that it is of.
-    fn threshold_row(&self, metric: &str) -> Option<usize> {
-        self.threshold()
-            .filter(|_| metric.starts_with("runq"))
-            .map(row)
+    /// Returns the threshold of a metric, in nanoseconds, if there is one: for the parts of `runq`,
+    /// that of `runq` unless they have their own.
+    fn threshold(&self, metric: &str) -> Option<u64> {
+        let all = &self.status.thresholds;
+        let of = |metric: &str| all.iter().find(|(name, _)| name == metric);
+        let of_runq = || of("runq").filter(|_| metric.starts_with("runq"));
+        of(metric).or_else(of_runq).map(|(_, ns)| *ns)
     }
 }
 
