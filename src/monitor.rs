@@ -43,7 +43,8 @@ use crate::{
     probes::Probes,
     reading::{
         Baselines,
-        Reading, //
+        Reading,
+        Setup, //
     },
     records::{
         CpuRecords,
@@ -52,48 +53,19 @@ use crate::{
 };
 
 struct State {
-    enabled: bool,
-    metrics: MetricSet,
+    setup: Setup,
     /// Present while measuring is on, unless no metric is on.
     probes: Option<Probes>,
-    records: Arc<Records>,
     /// Processes that rules follow, even while measuring is off.
     tracking: Tracking,
-    /// Present while tasks are grouped.
-    groups: Option<Arc<Groups>>,
-    group_limits: Limits,
-    /// A wait of this many nanoseconds is long; 0 for none.
-    long_wait: u64,
-    /// Present once that was set.
-    idles: Option<CpuIdles>,
-    /// The number of slices that are kept of each CPU for chains; 0 for none.
-    chain: u64,
-    /// Present while that is not 0.
-    chains: Option<Arc<AllChains>>,
-    baselines: Option<Arc<Baselines>>,
-    resets: u64,
 }
 
 impl State {
     fn reading(&self, outliers: &Arc<Outliers>) -> Reading {
         Reading {
-            enabled: self.enabled,
-            metrics: self.metrics,
-            task_memory: self
-                .probes
-                .as_ref()
-                .map_or(0, |probes| probes.recorder.memory()),
-            records: self.records.clone(),
-            groups: self.groups.clone(),
-            group_limits: self.group_limits,
-            long_wait: self.long_wait,
-            idles: self.idles.clone(),
-            chain: self.chain,
-            chains: self.chains.clone(),
+            setup: self.setup.clone(),
             recorder: self.probes.as_ref().map(|probes| probes.recorder.clone()),
-            baselines: self.baselines.clone(),
             outliers: outliers.clone(),
-            resets: self.resets,
         }
     }
 
@@ -103,22 +75,17 @@ impl State {
     fn restart(&mut self, delivery: &Arc<Delivery>) -> Result {
         self.probes = None;
         let mut result = Ok(());
-        if self.enabled && !self.metrics.is_empty() {
-            let (records, groups) = (self.records.clone(), self.groups.clone());
-            let idles = { self.idles.clone() }.filter(|_| self.long_wait != 0);
-            let long_waits = idles.map(|idles| (self.long_wait, idles));
-            let chains = self.chains.clone();
-            let delivery = delivery.clone();
-            match Probes::new(records, self.metrics, groups, long_waits, chains, delivery) {
+        if self.setup.enabled && !self.setup.metrics.is_empty() {
+            match Probes::new(&self.setup, delivery.clone()) {
                 Ok(probes) => self.probes = Some(probes),
                 Err(error) => {
-                    self.enabled = false;
+                    self.setup.enabled = false;
                     result = Err(error);
                 }
             }
         }
         delivery.outliers().set_measured(match self.probes {
-            Some(_) => self.metrics,
+            Some(_) => self.setup.metrics,
             None => MetricSet::NONE,
         });
         result
@@ -139,11 +106,9 @@ pub(crate) struct Monitor {
 impl Monitor {
     /// Creates a monitor that is off, for `metrics`. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(scheme: Scheme, metrics: MetricSet) -> Result<Arc<Self>> {
-        let state = State {
+        let setup = Setup {
             enabled: false,
             metrics,
-            probes: None,
-            tracking: Tracking::default(),
             records: Arc::new(Records::new(scheme, metrics)?, GFP_KERNEL)?,
             groups: None,
             group_limits: Limits::default(),
@@ -153,6 +118,11 @@ impl Monitor {
             chains: None,
             baselines: None,
             resets: 0,
+        };
+        let state = State {
+            setup,
+            probes: None,
+            tracking: Tracking::default(),
         };
         let outliers = Arc::pin_init(Outliers::new(), GFP_KERNEL)?;
         let delivery = Arc::new(Delivery::new(outliers)?, GFP_KERNEL)?;
@@ -187,7 +157,7 @@ impl Monitor {
         again: impl FnOnce(&Reading) -> Result,
     ) -> Result {
         let state = self.state.lock();
-        if state.resets == reading.resets {
+        if state.setup.resets == reading.resets {
             return Ok(());
         }
         again(&state.reading(self.outliers()))
@@ -200,10 +170,10 @@ impl Monitor {
     /// state left, and with `ENOMEM`.
     pub(crate) fn set_enabled(&self, enabled: bool) -> Result {
         let mut state = self.state.lock();
-        if enabled == state.enabled {
+        if enabled == state.setup.enabled {
             return Ok(());
         }
-        state.enabled = enabled;
+        state.setup.enabled = enabled;
         state.restart(&self.delivery)
     }
 
@@ -215,20 +185,20 @@ impl Monitor {
     /// are those of [`Monitor::set_enabled`]: they leave the new metrics set and measuring off.
     pub(crate) fn set_metrics(&self, metrics: MetricSet) -> Result {
         let mut state = self.state.lock();
-        if metrics == state.metrics {
+        if metrics == state.setup.metrics {
             return Ok(());
         }
         let mut larger = None;
-        if !state.records.has_room_for(metrics) {
-            let records = Records::new(state.records.scheme(), metrics)?;
+        if !state.setup.records.has_room_for(metrics) {
+            let records = Records::new(state.setup.records.scheme(), metrics)?;
             larger = Some(Arc::new(records, GFP_KERNEL)?);
         }
         state.probes = None;
         if let Some(records) = larger {
-            records.take_over(&state.records);
-            state.records = records;
+            records.take_over(&state.setup.records);
+            state.setup.records = records;
         }
-        state.metrics = metrics;
+        state.setup.metrics = metrics;
         state.restart(&self.delivery)
     }
 
@@ -242,11 +212,11 @@ impl Monitor {
     /// groups set and measuring off.
     pub(crate) fn set_groups(&self, rule: Rule<'_>) -> Result {
         let mut state = self.state.lock();
-        let is_list = { state.groups.as_ref() }.is_some_and(|groups| groups.is_list());
+        let is_list = { state.setup.groups.as_ref() }.is_some_and(|groups| groups.is_list());
         if rule == Rule::List && is_list {
             return Ok(());
         }
-        let groups = Groups::new(rule, state.group_limits, state.records.scheme())?;
+        let groups = Groups::new(rule, state.setup.group_limits, state.setup.records.scheme())?;
         let mut tracking = Tracking::default();
         if let (Rule::Cgroup { under, .. }, Some(groups)) = (rule, &groups) {
             let (follows_forks, names_cgroups) = groups.tracks();
@@ -255,7 +225,7 @@ impl Monitor {
         }
         state.probes = None;
         state.tracking = tracking;
-        state.groups = groups;
+        state.setup.groups = groups;
         state.restart(&self.delivery)
     }
 
@@ -267,12 +237,11 @@ impl Monitor {
     pub(crate) fn change_rules(&self, command: Command<'_>) -> Result {
         let mut state = self.state.lock();
         let State {
-            groups,
+            setup,
             tracking,
             probes,
-            ..
         } = &mut *state;
-        let groups = { groups.as_ref() }.filter(|groups| groups.is_list());
+        let groups = { setup.groups.as_ref() }.filter(|groups| groups.is_list());
         let groups = groups.ok_or(EINVAL)?;
         let recorder = probes.as_ref().map(|probes| &probes.recorder);
         let result = match command {
@@ -303,7 +272,7 @@ impl Monitor {
     /// Changes the limits of groups. They apply to the groups that [`Monitor::set_groups`] begins
     /// from now on. Sleeps.
     pub(crate) fn change_group_limits(&self, change: impl FnOnce(&mut Limits)) {
-        change(&mut self.state.lock().group_limits);
+        change(&mut self.state.lock().setup.group_limits);
     }
 
     /// Sets from how many nanoseconds on a wait is long, so that other CPUs are looked at; 0 for
@@ -316,18 +285,18 @@ impl Monitor {
     /// off.
     pub(crate) fn set_long_wait(&self, nanoseconds: u64) -> Result {
         let mut state = self.state.lock();
-        if nanoseconds == state.long_wait {
+        if nanoseconds == state.setup.long_wait {
             return Ok(());
         }
-        if state.idles.is_none() {
-            state.idles = Some(CpuIdles::new()?);
+        if state.setup.idles.is_none() {
+            state.setup.idles = Some(CpuIdles::new()?);
         }
-        state.long_wait = nanoseconds;
+        state.setup.long_wait = nanoseconds;
         state.restart(&self.delivery)
     }
 
-    /// Sets how many slices are kept of each CPU for chains. Forgets
-    /// the chains that are kept, unless this is set already. Sleeps.
+    /// Sets how many slices are kept of each CPU for chains. Forgets the chains that are kept,
+    /// unless this is set already. Sleeps.
     ///
     /// If measuring is on, it restarts, so that no earlier time stamp becomes part of a sample.
     ///
@@ -337,7 +306,7 @@ impl Monitor {
     pub(crate) fn set_chain(&self, slices: Slices) -> Result {
         let slices = slices.get();
         let mut state = self.state.lock();
-        if slices == state.chain {
+        if slices == state.setup.chain {
             return Ok(());
         }
         let chains = match slices {
@@ -346,8 +315,8 @@ impl Monitor {
         };
         state.probes = None;
         self.outliers().set_chains(None);
-        state.chain = slices;
-        state.chains = chains;
+        state.setup.chain = slices;
+        state.setup.chains = chains;
         state.restart(&self.delivery)
     }
 
@@ -358,14 +327,14 @@ impl Monitor {
     /// with `ENOMEM`, and then changes nothing.
     pub(crate) fn reset(&self) -> Result {
         let mut state = self.state.lock();
-        let records = state.records.clone();
+        let records = state.setup.records.clone();
         // Allocate everything first: nothing can fail once the first baseline is taken.
         let cpus = PerCpu::new(|number| {
             let cpu = records.get(number).ok_or(EINVAL)?;
             let cells = CpuRecords::cells(records.scheme(), cpu.capacity());
             let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
             let mut baseline = Baseline::new(records.scheme(), counts).ok_or(EINVAL)?;
-            if let Some(earlier) = { state.baselines.as_ref() }.and_then(|all| all.cpus.get(number))
+            if let Some(earlier) = { state.setup.baselines.as_ref() }.and_then(|all| all.cpus.get(number))
             {
                 baseline.follow(earlier);
             }
@@ -381,7 +350,7 @@ impl Monitor {
             },
             GFP_KERNEL,
         )?;
-        state.resets += 1;
+        state.setup.resets += 1;
         baselines.reported = self.outliers().last();
         baselines.suppressed = self.outliers().suppressed();
         let Baselines { cpus, waits, .. } = &mut *baselines;
@@ -391,12 +360,12 @@ impl Monitor {
             // offline: no switch is being recorded there.
             smp::run_on(number, || {
                 baseline.take(cpu);
-                if let Some(idles) = &state.idles {
+                if let Some(idles) = &state.setup.idles {
                     *waits = idles.sums(number);
                 }
             });
         }
-        state.baselines = Some(baselines.into());
+        state.setup.baselines = Some(baselines.into());
         Ok(())
     }
 }

@@ -44,8 +44,7 @@ use crate::{
         Metric,
         MetricSet, //
     },
-    groups::Groups,
-    long_waits::CpuIdles,
+    reading::Setup,
     recorder::{
         Chained,
         CpuRecorder,
@@ -53,7 +52,6 @@ use crate::{
         SlowVariant,
         Variant, //
     },
-    records::Records,
     resched::ReschedProbes,
     topology, //
 };
@@ -128,15 +126,11 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    /// Creates a recorder of `metrics` and registers the probes that they need. Sleeps.
-    pub(crate) fn new(
-        records: Arc<Records>,
-        metrics: MetricSet,
-        groups: Option<Arc<Groups>>,
-        long_waits: Option<(u64, CpuIdles)>,
-        chains: Option<Arc<AllChains>>,
-        delivery: Arc<Delivery>,
-    ) -> Result<Self> {
+    /// Creates a recorder for `setup`, and registers the probes that it needs. Sleeps.
+    pub(crate) fn new(setup: &Setup, delivery: Arc<Delivery>) -> Result<Self> {
+        let (records, metrics, groups) = (&setup.records, setup.metrics, setup.groups.clone());
+        let idles = { setup.idles.clone() }.filter(|_| setup.long_wait != 0);
+        let long_waits = idles.map(|idles| (setup.long_wait, idles));
         records.begin(metrics);
         if let Some(groups) = &groups {
             groups.begin();
@@ -144,7 +138,7 @@ impl Probes {
         let scheme = records.scheme();
         let (has_groups, looks_at_waits) = (groups.is_some(), long_waits.is_some());
         // Without the states of tasks nothing is known of how slices began.
-        let chains = chains.filter(|_| metrics.needs_tasks());
+        let chains = { setup.chains.clone() }.filter(|_| metrics.needs_tasks());
         let keeps_chains = chains.is_some();
         delivery.outliers().set_chains(chains.clone());
         let (mut follows_cgroups, mut follows_names) = (false, false);
@@ -152,7 +146,7 @@ impl Probes {
             (follows_cgroups, follows_names) = (groups.follows_cgroups(), groups.follows_names());
         }
         let recorder = Arc::new(
-            Recorder::new(&records, groups, long_waits, chains.clone(), delivery)?,
+            Recorder::new(records, groups, long_waits, chains.clone(), delivery)?,
             GFP_KERNEL,
         )?;
         recorder.forget();

@@ -3,6 +3,8 @@
 //! The data that a reader of a file sees: records, added up over CPUs, since the last reset or
 //! since the module was loaded.
 
+use core::ops::Deref;
+
 use kernel::{
     cpu::nr_cpu_ids,
     prelude::*,
@@ -62,15 +64,12 @@ pub(crate) enum Since {
     Reset,
 }
 
-/// A consistent view of the settings and the records, taken under the monitor's lock.
-///
-/// The probes go on recording meanwhile.
-pub(crate) struct Reading {
+/// The settings, and what is measured by them.
+#[derive(Clone)]
+pub(crate) struct Setup {
     pub(crate) enabled: bool,
     /// The metrics that are on while measuring is on.
     pub(crate) metrics: MetricSet,
-    /// The memory that the states of tasks take, in bytes.
-    pub(crate) task_memory: usize,
     pub(crate) records: Arc<Records>,
     /// The groups; `None` while tasks are not grouped.
     pub(crate) groups: Option<Arc<Groups>>,
@@ -83,15 +82,35 @@ pub(crate) struct Reading {
     pub(crate) chain: u64,
     /// The slices and the chains; `None` while there are none.
     pub(crate) chains: Option<Arc<AllChains>>,
-    /// The recorder; `None` while no probe is registered: measuring is off, or no metric is on.
-    pub(crate) recorder: Option<Arc<Recorder>>,
     /// The counts to subtract from the records; `None` before the first reset.
     pub(crate) baselines: Option<Arc<Baselines>>,
-    pub(crate) outliers: Arc<Outliers>,
     pub(crate) resets: u64,
 }
 
+/// A consistent view of the settings and the records, taken under the monitor's lock.
+///
+/// The probes go on recording meanwhile.
+pub(crate) struct Reading {
+    pub(crate) setup: Setup,
+    /// The recorder; `None` while no probe is registered: measuring is off, or no metric is on.
+    pub(crate) recorder: Option<Arc<Recorder>>,
+    pub(crate) outliers: Arc<Outliers>,
+}
+
+impl Deref for Reading {
+    type Target = Setup;
+
+    fn deref(&self) -> &Setup {
+        &self.setup
+    }
+}
+
 impl Reading {
+    /// Returns how much memory the states of tasks take, in bytes.
+    pub(crate) fn task_memory(&self) -> usize {
+        { self.recorder.as_ref() }.map_or(0, |recorder| recorder.memory())
+    }
+
     /// Iterates over the records of the CPUs in `scope`, each with its baseline if there was a
     /// reset.
     pub(crate) fn cpus(

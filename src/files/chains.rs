@@ -67,7 +67,7 @@ pub(super) struct KeptSlices;
 
 impl View for KeptSlices {
     fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
-        let chains = monitor.read().chains;
+        let chains = monitor.read().setup.chains;
         let length = raw::kept_slices_len(chains.map_or(0, |chains| chains.slices()));
         // They may become more before they are read.
         length + length / 4 + 32768

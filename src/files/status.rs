@@ -49,7 +49,7 @@ impl View for Status {
         line(out, "precision", records.scheme().precision().bits())?;
         line(out, "cpus_possible", records.cpus().count())?;
         line(out, "memory_bytes", records.memory())?;
-        line(out, "task_memory_bytes", reading.task_memory)?;
+        line(out, "task_memory_bytes", reading.task_memory())?;
         show_counters(reading, out, Scope::All)?;
         for cpu in records.cpus() {
             show_counters(reading, out, Scope::Cpu(cpu.number()))?;
