@@ -739,3 +739,9 @@ def test_tool_run_chain():
     makefile.write_text("all: a b c\na:\n\t@sleep 0.7\nb c:\n\t@sleep 0.2\n")
     times, _ = critical_path("make", "-s", "-j2", "-C", folder)
     within("the sleep", 650, times["sleep"]["blocked"])
+    # For programs.
+    said = objects(lines_of_json(tool("run", "--chain", "-j", "--", "sleep", "0.2").err))
+    path = next(one for one in said if one["schema"] == "schedhist.path.v1")
+    parts = [ns for task in path["tasks"] for key, ns in task.items() if key != "name"]
+    eq("the law", sum(parts) + path["unseen_ns"], path["wall_ns"])
+    within("the sleep", 195_000_000, next(task["blocked_ns"] for task in path["tasks"] if task["name"] == "sleep"))

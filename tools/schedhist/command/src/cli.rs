@@ -271,7 +271,7 @@ pub struct Run {
     #[arg(long, conflicts_with_all = ["json", "separator"])]
     pub table: bool,
     /// Also print the critical path of the command
-    #[arg(long, conflicts_with_all = ["json", "separator", "attached"])]
+    #[arg(long, conflicts_with_all = ["separator", "attached"])]
     pub chain: bool,
     /// End the command with SIGTERM after MS milliseconds
     #[arg(long, value_name = "MS", value_parser = parsed(milliseconds))]

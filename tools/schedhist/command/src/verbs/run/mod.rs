@@ -108,7 +108,7 @@ fn repeated(job: &Job<'_>, args: &Run, mut output: Option<&mut Writer>, status: 
         let mut recorder = args.chain.then(|| PathReader::begin(job.source));
         let outcome = job.once(&title, recorder.as_mut(), &mut started)?;
         if let (Some(recorder), Some(pid)) = (recorder, outcome.pid) {
-            if let Some(text) = noted(recorder.end(&title, pid)) {
+            if let Some(text) = noted(recorder.end(&title, pid, &job.style.form)) {
                 job.log.print(&text);
             }
         }

@@ -11,16 +11,18 @@ use std::{
 };
 
 use schedhist_core::{
-    path::{Path, Slices, Times},
+    path::{Occupant, Path, Slices, Times},
     text::shares,
     units::Unit,
 };
 
 use crate::{
     error::{At, Error, Result},
+    options::Form,
     output::{note, share_line, wrap_after},
     setting::Setting,
     source::Source,
+    table::Cell,
     verbs::watch,
 };
 
@@ -84,8 +86,8 @@ impl PathReader {
         });
     }
 
-    /// Returns the text of the critical path of the command, which has ended.
-    pub fn end(mut self, title: &str, pid: u32) -> Result<String> {
+    /// Returns the critical path of the command, which has ended, as text or as JSON.
+    pub fn end(mut self, title: &str, pid: u32, form: &Form) -> Result<String> {
         // The command may be on its CPU for a moment after its parent knows of its end.
         for _ in 0..LAST_READS {
             if self.due.is_ok() {
@@ -108,8 +110,48 @@ impl PathReader {
         let path = Path::of(&slices, pid as i32).ok_or_else(|| {
             Error::new("--chain: the first or the last slice of the command was not seen")
         })?;
-        Ok(text(&path, title))
+        Ok(match form {
+            Form::Json => json(&path, title, slices.missed()),
+            _ => text(&path, title),
+        })
     }
+}
+
+/// Returns a line with an object; `missed` is how many slices were not seen.
+fn json(path: &Path, title: &str, missed: u64) -> String {
+    let task = |(name, times): (&String, &Times)| {
+        let parts = times.parts().into_iter();
+        let parts = parts.map(|(what, ns)| (format!("{what}_ns").into(), Cell::Time(ns)));
+        Cell::Object(
+            [("name".into(), Cell::from(name))]
+                .into_iter()
+                .chain(parts)
+                .collect(),
+        )
+    };
+    let behind = |(occupant, ns): (&Occupant, &u64)| {
+        Cell::Object(vec![
+            ("name".into(), Cell::from(occupant.name())),
+            ("sum_ns".into(), Cell::Time(*ns)),
+        ])
+    };
+    Cell::Object(vec![
+        ("schema".into(), Cell::from("schedhist.path.v1")),
+        ("command".into(), Cell::from(title)),
+        ("wall_ns".into(), Cell::Time(path.wall)),
+        ("unseen_ns".into(), Cell::Time(path.unseen)),
+        ("missed_slices".into(), Cell::Number(missed.into())),
+        ("wakeups".into(), Cell::Number(path.wakeups.into())),
+        (
+            "tasks".into(),
+            Cell::List(path.tasks.iter().map(task).collect()),
+        ),
+        (
+            "behind".into(),
+            Cell::List(path.behind.iter().map(behind).collect()),
+        ),
+    ])
+    .line()
 }
 
 fn text(path: &Path, title: &str) -> String {
@@ -177,4 +219,36 @@ fn line(out: &mut String, share: u32, ns: u64, name: &str, parts: &str) {
         parts => format!("{name}: {parts}"),
     };
     share_line(out, share, ns, &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checked against the schema, too, by `tests/harness/schema.py`.
+    const OBJECT: &str = r#"
+{"schema":"schedhist.path.v1","command":"make","wall_ns":100,"unseen_ns":10,"missed_slices":3,"wakeups":2,"tasks":[{"name":"sleep","ran_ns":1,"waited_ns":2,"preempted_ns":3,"throttled_ns":4,"blocked_ns":75,"unknown_ns":5}],"behind":[{"name":"hog","sum_ns":2},{"name":"(idle)","sum_ns":1}]}
+"#;
+
+    #[test]
+    fn object() {
+        let times = Times {
+            ran: 1,
+            waited: 2,
+            preempted: 3,
+            throttled: 4,
+            blocked: 75,
+            unknown: 5,
+        };
+        let path = Path {
+            wall: 100,
+            unseen: 10,
+            tasks: [("sleep".to_owned(), times)].into(),
+            behind: [(Occupant::Task("hog".to_owned()), 2), (Occupant::Idle, 1)].into(),
+            wakeups: 2,
+        };
+        assert_eq!(json(&path, "make", 3), &OBJECT[1..]);
+        // Other ways to print it have the same parts.
+        assert!(text(&path, "make").contains("= 100 ns\n"));
+    }
 }
