@@ -454,6 +454,44 @@ fn the_table_is_that_of_bcc() {
     assert_eq!(out, expected);
 }
 
+/// As many outliers as `outlier_rate` allows, each with four culprits, take less than 10 kB a second.
+#[test]
+fn outliers_of_a_busy_machine() {
+    let mut random = Random(7);
+    let mut below = |most: u64| random.next() % most;
+    let mut text = String::new();
+    for id in 1000..1100 {
+        let parts = [(); 4].map(|()| (below(4000), below(50_000_000)));
+        let missing = below(10_000);
+        let duration = parts.iter().map(|(_, ns)| ns).sum::<u64>() + missing;
+        let end = 7_000_000_000_000 + id * 10_000_000 + below(9_000_000);
+        let (cpu, pid) = (below(64), below(4000));
+        text += &format!(
+            "outlier id {id} metric runq_wakeup cause wakeup cpu {cpu} duration_ns {duration} \
+             start_ns {} end_ns {end} missing_ns {missing} culprits 4 pid {pid} prio 120 group {} \
+             comm worker/{pid}\n",
+            end - duration,
+            pid % 40
+        );
+        for (pid, ns) in parts {
+            text += &format!(
+                "  culprit id {id} ran_ns {ns} slices {} pid {pid} prio 120 group {} \
+                 comm worker/{pid}\n",
+                1 + ns % 30,
+                pid % 40
+            );
+        }
+    }
+    let mut recorder = Recorder::append(Vec::new());
+    recorder.outliers(&text).unwrap();
+    let length = recorder.get_mut().len();
+    assert!(
+        text.len() > 45_000 && length < 10_000,
+        "{}: {length}",
+        text.len()
+    );
+}
+
 /// A recording may come from someone else: its text reaches a terminal.
 #[test]
 fn no_escapes() {
@@ -824,19 +862,32 @@ fn the_time_at_which_groups_began() {
     }
 }
 
-/// Returns the groups of a recording by an early version, which has the file `groups` as text.
-fn early(text: &str) -> Option<raw::Groups> {
-    let (kind, len) = (6_u32.to_le_bytes(), (text.len() as u32).to_le_bytes());
-    let bytes = kind.iter().chain(&len).chain(text.as_bytes());
+/// Returns the first item of a recording that has this chunk alone.
+fn item_of(kind: u32, contents: &[u8]) -> Option<Item> {
+    let (kind, len) = (kind.to_le_bytes(), (contents.len() as u32).to_le_bytes());
+    let bytes = kind.iter().chain(&len).chain(contents);
     let sum = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     });
     let head = [&MAGIC[..], &kind, &len, &sum.to_le_bytes()].concat();
-    let file = [&head[..], text.as_bytes()].concat();
-    match Player::new(&file[..]).unwrap().next_item()? {
+    let file = [&head[..], contents].concat();
+    Player::new(&file[..]).unwrap().next_item()
+}
+
+/// Returns the groups of a recording by an early version, which has the file `groups` as text.
+fn early(text: &str) -> Option<raw::Groups> {
+    match item_of(6, text.as_bytes())? {
         Item::Groups(groups) => Some(groups),
         other => panic!("{other:?}"),
     }
+}
+
+/// Early versions did not deflate outliers.
+#[test]
+fn outliers_of_recordings() {
+    let early = item_of(7, b"outlier");
+    assert_eq!(early, Some(Item::Outliers("outlier".to_owned())));
+    assert!(matches!(item_of(11, b"outlier"), Some(Item::Lost(_))));
 }
 
 fn mutate(random: &mut Random, data: &[u8]) -> Vec<u8> {

@@ -7,6 +7,8 @@ use std::{
     io::{self, Read, Write},
 };
 
+use flate2::{read::DeflateDecoder, write::DeflateEncoder, Compression};
+
 use crate::{
     raw::{self, DecodeError, Groups, LongWaits, Snapshot},
     recording::{delta, early, progress},
@@ -29,6 +31,7 @@ const OUTLIERS: u32 = 7;
 const IN_PROGRESS: u32 = 8;
 const RAW_GROUPS: u32 = 9;
 const LONG_WAITS: u32 = 10;
+const DEFLATED_OUTLIERS: u32 = 11;
 
 /// The greatest length of a chunk's contents: 256 MiB.
 const LONGEST: u32 = 1 << 28;
@@ -215,7 +218,10 @@ impl<W: Write> Recorder<W> {
 
     /// Appends outliers that are new since the snapshot before the last one.
     pub fn outliers(&mut self, text: &str) -> io::Result<()> {
-        self.out.write_all(&chunk(OUTLIERS, text.as_bytes()))
+        let mut deflated = DeflateEncoder::new(Vec::new(), Compression::default());
+        deflated.write_all(text.as_bytes())?;
+        let deflated = deflated.finish()?;
+        self.out.write_all(&chunk(DEFLATED_OUTLIERS, &deflated))
     }
 
     /// Appends a snapshot, which `bytes` encode. It is stored as a whole if it is the first one, if
@@ -479,6 +485,15 @@ impl<R: Read> Player<R> {
                 return Ok(groups.map(Item::Groups));
             }
             OUTLIERS => Item::Outliers(text(contents)),
+            DEFLATED_OUTLIERS => {
+                let mut inflated = Vec::new();
+                // A few bytes may claim to be more than memory.
+                let mut input = DeflateDecoder::new(&*contents).take(LONGEST.into());
+                match input.read_to_end(&mut inflated) {
+                    Ok(length) if length < LONGEST as usize => Item::Outliers(text(inflated)),
+                    _ => return Err("outliers are not valid".to_owned()),
+                }
+            }
             IN_PROGRESS => {
                 self.progress = Some(contents);
                 return Ok(None);
