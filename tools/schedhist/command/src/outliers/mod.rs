@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reads outliers as they come, for `runqslower` and `watch`.
+//! Outliers: reads them as they come, for `runqslower` and `watch`, adds them up, and shows them.
 
+pub mod dependence;
+pub mod shown;
 pub mod stacks;
+pub mod summary;
 
 use std::{
     fs::File,

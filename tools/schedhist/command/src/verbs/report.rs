@@ -14,6 +14,7 @@ use crate::{
     cli::Report,
     error::{told, verdict, Error, Result},
     options::{check_metrics, Form, Style},
+    outliers::{shown, summary::Summary},
     output::{note, Printer},
     recordings::{
         html, merged, part,
@@ -22,7 +23,7 @@ use crate::{
     },
     render::{self, Row, Scope},
     source::Interval,
-    verbs::{summary::Summary, watch},
+    verbs::watch,
 };
 
 pub fn report(args: &Report) -> Result<u8> {
@@ -134,7 +135,7 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
         all => all.iter().any(|metric| watch::is_of(&it.outlier, metric)),
     };
     let wanted: Vec<_> = contents.outliers.iter().filter(is_wanted).collect();
-    let names = |it: &Recorded| -> watch::Names {
+    let names = |it: &Recorded| -> shown::Names {
         let span = (it.at.saturating_sub(it.outlier.duration_ns), it.at);
         let name = |id| Some((id, GroupNames::name(&numbers, span, id)?.to_owned()));
         it.outlier.groups().filter_map(name).gather()
@@ -142,7 +143,7 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
     match style.form {
         Form::Json => { wanted.iter() }
             .map(|it| {
-                watch::json(
+                shown::json(
                     &it.outlier,
                     &names(it),
                     Some(it.unix_ns),
@@ -165,7 +166,7 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
     }
 }
 
-fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) -> String {
+fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> shown::Names) -> String {
     let Some(worst) = outliers.iter().max_by_key(|it| it.outlier.duration_ns) else {
         return String::new();
     };
@@ -180,7 +181,7 @@ fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) ->
     let mut summary = Summary::default();
     for it in outliers {
         let names = names(it);
-        summary.add(&it.outlier, &|group| watch::name_of(group, &names), None);
+        summary.add(&it.outlier, &|group| shown::name_of(group, &names), None);
     }
     let (s, total) = match summary.count {
         1 => ("", ""),
@@ -191,7 +192,7 @@ fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> watch::Names) ->
         summary.count,
         Unit::Fitting.text(Some(summary.sum_ns)),
         part::shown(worst.unix_ns),
-        watch::text(&worst.outlier, &names(worst)),
+        shown::text(&worst.outlier, &names(worst)),
         summary.parts_text()
     )
 }

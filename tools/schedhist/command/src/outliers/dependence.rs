@@ -8,8 +8,7 @@ use schedhist_core::{
     text::Outlier,
 };
 
-use super::watch::longest_first;
-use crate::table::Cell;
+use crate::{outliers::shown::longest_first, table::Cell};
 
 /// What the tasks of a group, or of a name, depended on during their outliers, by their chains;
 /// times in nanoseconds.

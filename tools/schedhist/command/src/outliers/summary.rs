@@ -10,11 +10,14 @@ use schedhist_core::{
     units::Unit,
 };
 
-use super::{
-    dependence::{self, Dependence},
-    watch::longest_first,
+use crate::{
+    outliers::{
+        dependence::{self, Dependence},
+        shown::longest_first,
+    },
+    output::wrap,
+    table::Cell,
 };
-use crate::{output::wrap, table::Cell};
 
 /// The most lines of a part.
 const MAX_ROWS: usize = 10;
