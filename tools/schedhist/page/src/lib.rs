@@ -8,30 +8,26 @@
 
 mod chains;
 mod chart;
+mod data;
 pub mod flame;
 mod headline;
 mod html;
+mod outliers;
 mod png;
 pub mod watched;
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write,
-};
+pub use outliers::Outliers;
 
-use chart::{text, Mark, Scale};
-use headline::local;
+use std::fmt::Write;
+
+use chart::{text, Scale};
 use html::{cell, dim, escaped, figure, key, left, sorted, table, SCROLL};
-use serde::Serialize;
 
 use schedhist_core::{
-    culprits,
     distribution::{Distribution, Max, Quantile},
     engine::{histogram::totals::Worst, idle::WaitSums},
     groups::{GroupNames, GroupRow, CLASSES},
     limits::Judged,
-    text::Outlier,
     timeline::{Timeline, CPU_METRIC},
     units::{self, Unit},
 };
@@ -84,73 +80,6 @@ pub struct Recording {
     pub watched: watched::Watched,
 }
 
-/// The outliers of a metric that are not listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Shorter {
-    metric: String,
-    /// The longest one, in nanoseconds.
-    longest: u64,
-    /// Their ends, in nanoseconds since the first snapshot.
-    ends: Vec<u64>,
-}
-
-/// Outliers. A page lists some, marks all, and adds all up.
-#[derive(Clone, Debug, Default)]
-pub struct Outliers {
-    /// Each with its end in nanoseconds since the first snapshot, in the order of time.
-    listed: Vec<(u64, Outlier)>,
-    shorter: Vec<Shorter>,
-    /// Who had the CPU during waits, with the index of the longest one in the list, if it is there.
-    culprits: Vec<(culprits::Sum, Option<usize>)>,
-    chains: flame::Stacks,
-}
-
-impl Outliers {
-    /// Lists as many as a page shows: the longest of each metric, then the second of each, and so
-    /// on, since sleeps are longer than waits.
-    pub fn new(mut all: Vec<(u64, Outlier)>) -> Self {
-        all.sort_by_cached_key(|(_, outlier)| Reverse(outlier.duration_ns));
-        let waits = all.iter().filter(|(_, it)| culprits::is_wait(it));
-        let sums = culprits::by(waits.clone().map(|(_, it)| it), culprits::comm);
-        let ids: Vec<_> = waits.map(|(at, it)| (*at, it.id)).collect();
-        let chains = chains::stacks(all.iter().map(|(_, it)| it));
-        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-        let ranked = all.into_iter().map(|outlier| {
-            let rank = seen.entry(outlier.1.metric.clone()).or_default();
-            *rank += 1;
-            (*rank, outlier)
-        });
-        let mut ranked: Vec<_> = ranked.collect();
-        // A stable sort: those of a rank stay by length.
-        ranked.sort_by_cached_key(|(rank, _)| *rank);
-        let mut shorter: Vec<Shorter> = Vec::new();
-        for (_, (end, outlier)) in ranked.drain(ranked.len().min(MAX_ROWS)..) {
-            match { shorter.iter_mut() }.find(|known| known.metric == outlier.metric) {
-                Some(known) => known.ends.push(end),
-                // The first one is the longest.
-                None => shorter.push(Shorter {
-                    metric: outlier.metric,
-                    longest: outlier.duration_ns,
-                    ends: vec![end],
-                }),
-            }
-        }
-        let mut listed: Vec<_> = ranked.into_iter().map(|(_, outlier)| outlier).collect();
-        listed.sort_by_cached_key(|(at, _)| *at);
-        let culprits = sums.into_iter().map(|sum| {
-            let id = ids[sum.worst.0];
-            let row = listed.iter().position(|(at, it)| (*at, it.id) == id);
-            (sum, row)
-        });
-        Self {
-            culprits: culprits.collect(),
-            listed,
-            shorter,
-            chains,
-        }
-    }
-}
-
 pub fn duration(ns: u64) -> String {
     text(ns)
 }
@@ -191,10 +120,10 @@ pub fn render(all: &[Recording]) -> String {
     let shown = metrics(&mut out, all);
     cpus(&mut out, all);
     groups(&mut out, all);
-    outliers(&mut out, all, &shown);
+    outliers::write(&mut out, all, &shown);
     stacks(&mut out, all);
     about(&mut out, all);
-    data(&mut out, all, &shown);
+    data::write(&mut out, all, &shown);
     let _ = writeln!(out, "</main><script>{SCRIPT}</script></body></html>");
     out
 }
@@ -412,50 +341,6 @@ fn colours(out: &mut String) {
     }
 }
 
-/// Returns the metric in whose heat map an outlier is looked for.
-fn home(outlier: &Outlier) -> &str {
-    match culprits::is_wait(outlier) {
-        true => CPU_METRIC,
-        false => &outlier.metric,
-    }
-}
-
-/// Returns the marks of all outliers above the heat map of a metric: one for each that is listed,
-/// and one for each other column that has any.
-fn marks(recording: &Recording, recording_number: usize, name: &str) -> Vec<Mark> {
-    let is_here = |of: &str| of == name || (name == "runq" && of.starts_with("runq_"));
-    let marks = recording.outliers.listed.iter().enumerate();
-    let mut marks: Vec<_> = marks
-        .filter(|(_, (_, outlier))| is_here(&outlier.metric))
-        .map(|(at, (time, outlier))| Mark {
-            time: *time,
-            // That which the row of the outlier leads to.
-            id: (home(outlier) == name).then(|| format!("m{recording_number}-{at}")),
-            anchor: format!("o{recording_number}-{at}"),
-            title: escaped(&format!(
-                "{} of {}:{}",
-                text(outlier.duration_ns),
-                outlier.comm,
-                outlier.pid
-            )),
-        })
-        .collect();
-    let column = |time| chart::column_of(&recording.timeline, time);
-    let mut marked: BTreeSet<_> = marks.iter().map(|mark| column(mark.time)).collect();
-    let shorter = { recording.outliers.shorter.iter() }.filter(|it| is_here(&it.metric));
-    for time in shorter.flat_map(|it| &it.ends) {
-        if marked.insert(column(*time)) {
-            marks.push(Mark {
-                time: *time,
-                id: None,
-                anchor: format!("more{recording_number}"),
-                title: "outliers that are not listed".to_owned(),
-            });
-        }
-    }
-    marks
-}
-
 fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale, number: usize) {
     // The percentiles stand beside the only heat map, or below two.
     let is_pair = all.len() > 1;
@@ -468,7 +353,7 @@ fn metric_section(out: &mut String, all: &[Recording], name: &str, scale: Scale,
         let Some(place) = recording.timeline.position(name) else {
             return;
         };
-        let marks = marks(recording, recording_number, name);
+        let marks = outliers::marks(recording, recording_number, name);
         let key = format!("{recording_number}:{number}");
         let heat = chart::heat(&recording.timeline, place, scale, &key, &marks);
         let lines = chart::quantiles(&recording.timeline, place, scale);
@@ -639,128 +524,6 @@ fn group_row(out: &mut String, group: &GroupRow) {
     out.push_str("</tr>");
 }
 
-fn outliers(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
-    out.push_str("<h2 id=\"outliers\">Outliers</h2>");
-    if { all.iter() }.all(|recording| recording.outliers.listed.is_empty()) {
-        out.push_str(
-            "<p>None recorded. <code>schedhist ctl threshold_ns/runq 10000000</code> before \
-             <code>schedhist record</code> reports waits above 10 ms, with the tasks that had the CPU \
-             meanwhile.</p>",
-        );
-        return;
-    }
-    pair(out, all, &mut |out, number, recording| {
-        by_culprit(out, recording, number);
-        chains::write(out, &recording.outliers.chains);
-        let stack = |outlier: &Outlier| recording.watched.get(&(outlier.id, outlier.duration_ns));
-        let has_stacks = { recording.outliers.listed.iter() }.any(|(_, it)| stack(it).is_some());
-        let mut heads = "at|<metric|<task|CPU|duration|<who had the CPU".to_owned();
-        let has_chains = { recording.outliers.listed.iter() }.any(|(_, it)| it.chain.is_some());
-        if has_chains {
-            heads += "|<its chain, back in time";
-        }
-        if has_stacks {
-            heads += "|<where it had left the CPU, innermost frame first";
-        }
-        // The longest first: the place in the order of time is the anchor.
-        let mut order: Vec<_> = recording.outliers.listed.iter().enumerate().collect();
-        order.sort_by_cached_key(|(_, (_, outlier))| Reverse(outlier.duration_ns));
-        table(out, true, &heads, &mut |out| {
-            for (at, (end, outlier)) in order.drain(..) {
-                let _ = write!(out, "<tr id=\"o{number}-{at}\">");
-                let has_mark = shown.iter().any(|(metric, _)| metric == home(outlier));
-                let mark = has_mark.then(|| format!("m{number}-{at}"));
-                let clock = recording.timeline.clock(*end);
-                outlier_row(out, (*end, clock), outlier, mark.as_deref());
-                if has_chains {
-                    chains::bar(out, outlier);
-                }
-                if has_stacks {
-                    let frames = stack(outlier).into_iter().flatten();
-                    // Without the offset in the function.
-                    let names = frames.map(|frame| frame.split('+').next().unwrap_or_default());
-                    let names: Vec<_> = names.map(escaped).collect();
-                    left(out, " stack", &names.join(" &lt; "));
-                }
-                out.push_str("</tr>");
-            }
-        });
-        let _ = write!(out, "<div id=\"more{number}\">");
-        for shorter in &recording.outliers.shorter {
-            let (number, longest) = (shorter.ends.len(), text(shorter.longest));
-            let metric = escaped(&shorter.metric);
-            let _ = write!(
-                out,
-                "<p>And {number} more of {metric}, of {longest} at most.</p>"
-            );
-        }
-        out.push_str("</div>");
-    });
-}
-
-/// The most culprits that are listed.
-const CULPRITS: usize = 10;
-
-/// Writes who had the CPU during all waits.
-fn by_culprit(out: &mut String, recording: &Recording, number: usize) {
-    let sums = &recording.outliers.culprits;
-    if sums.is_empty() {
-        return;
-    }
-    let times: Vec<_> = sums.iter().map(|(sum, _)| sum.ran_ns).collect();
-    let shares = schedhist_core::text::shares(&times);
-    let heads = "<who had the CPU|outliers|time|<share of all|<the longest of them";
-    table(out, true, heads, &mut |out| {
-        for ((sum, row), share) in sums.iter().zip(&shares).take(CULPRITS) {
-            out.push_str("<tr>");
-            left(out, " name", &escaped(&sum.name));
-            cell(out, sum.outliers);
-            time(out, Some(sum.ran_ns));
-            let (whole, tenth) = (share / 10, share % 10);
-            let rect = format!("<rect class=\"hot\" width=\"{share}\" height=\"100\"/>");
-            let bar = html::bar(&rect, &format!("{whole}.{tenth} %"));
-            let _ = write!(out, "<td class=\"l bars\" data-v=\"{share}\">{bar}</td>");
-            let ns = sum.worst.1;
-            let link = match row {
-                Some(at) => format!("<a href=\"#o{number}-{at}\">{}</a>", text(ns)),
-                None => text(ns),
-            };
-            let _ = write!(out, "<td class=\"l\" data-v=\"{ns}\">{link}</td>");
-            out.push_str("</tr>");
-        }
-    });
-    if sums.len() > CULPRITS {
-        let more = sums.len() - CULPRITS;
-        let _ = write!(out, "<p>And {more} more.</p>");
-    }
-}
-
-fn outlier_row(out: &mut String, (end, clock): (u64, u64), outlier: &Outlier, mark: Option<&str>) {
-    let seconds = end as f64 / 1e9;
-    let task = |comm: &str, pid: i32| escaped(&format!("{comm}:{pid}"));
-    let time_of_day = local(clock, "%H:%M:%S%.3f");
-    let shown = match mark {
-        Some(mark) => format!("<a href=\"#{mark}\">{time_of_day}</a>"),
-        None => time_of_day,
-    };
-    let _ = write!(
-        out,
-        "<td data-v=\"{seconds:.3}\" title=\"{seconds:.3} s since the first snapshot\">{shown}</td>"
-    );
-    left(out, "", &escaped(&outlier.metric));
-    left(out, "", &task(&outlier.comm, outlier.pid));
-    cell(out, outlier.cpu);
-    time(out, Some(outlier.duration_ns));
-    let mut culprits: Vec<_> = outlier.culprits.iter().collect();
-    culprits.sort_by_cached_key(|culprit| Reverse(culprit.ran_ns));
-    let words = culprits.iter().take(5).map(|culprit| {
-        let share = culprit.ran_ns as f64 * 100.0 / outlier.duration_ns.max(1) as f64;
-        let task = task(&culprit.comm, culprit.pid);
-        format!("{task} {} ({share:.1} %)", text(culprit.ran_ns))
-    });
-    left(out, " name", &words.collect::<Vec<_>>().join(", "));
-}
-
 fn stacks(out: &mut String, all: &[Recording]) {
     out.push_str("<h2 id=\"stacks\">Stacks</h2>");
     if all.iter().all(|recording| recording.stacks.is_none()) {
@@ -806,76 +569,4 @@ fn about(out: &mut String, all: &[Recording]) {
             }
         });
     });
-}
-
-/// The figures of a recording for the script.
-#[derive(Serialize)]
-struct Figures<'a> {
-    name: &'a str,
-    /// The begin and the length of each column, in milliseconds.
-    times: Vec<[u64; 2]>,
-    /// When each column began by the local clock, in milliseconds since 1970.
-    clocks: Vec<u64>,
-    metrics: Vec<MetricFigures>,
-}
-
-/// The figures of a metric, column by column.
-#[derive(Serialize)]
-struct MetricFigures {
-    low: usize,
-    rows: usize,
-    /// The rows that have samples, each followed by their number.
-    cells: Vec<Vec<u64>>,
-    /// p50, p99 and the maximum.
-    quantiles: Vec<[u64; 3]>,
-}
-
-impl MetricFigures {
-    fn new(timeline: &Timeline, name: &str, scale: Scale) -> Self {
-        let place = timeline.position(name);
-        let columns = timeline.columns.iter();
-        let samples = columns.filter_map(|column| column.metrics.get(place?));
-        let cells = |one: &Distribution| {
-            let rows = (0_u64..).zip(chart::cells(one));
-            let filled = rows.filter(|(_, count)| *count != 0);
-            filled.flat_map(|(row, count)| [row, count]).collect()
-        };
-        let quantiles = |one: &Distribution| {
-            let share = |text| Quantile::parse(text).and_then(|share| one.quantile_upper(share));
-            [share("50"), share("99"), one.max.value()].map(Option::unwrap_or_default)
-        };
-        Self {
-            low: scale.low,
-            rows: scale.high - scale.low + 1,
-            cells: samples.clone().map(cells).collect(),
-            quantiles: samples.map(quantiles).collect(),
-        }
-    }
-}
-
-fn data(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
-    let figures = all.iter().map(|recording| {
-        let timeline = &recording.timeline;
-        let times = timeline.columns.iter();
-        let shown = shown.iter();
-        Figures {
-            name: &recording.name,
-            times: times
-                .clone()
-                .map(|column| [column.begin, column.span].map(|ns| ns / 1_000_000))
-                .collect(),
-            clocks: times.map(|column| column.clock / 1_000_000).collect(),
-            metrics: shown
-                .map(|(name, scale)| MetricFigures::new(timeline, name, *scale))
-                .collect(),
-        }
-    });
-    // Text and numbers: this does not fail.
-    let json = serde_json::to_string(&figures.collect::<Vec<_>>()).unwrap_or_default();
-    // Nothing in it may end the element.
-    let json = json.replace('<', "\\u003c");
-    let _ = write!(
-        out,
-        "<script type=\"application/json\" id=\"data\">{json}</script>"
-    );
 }

@@ -2,6 +2,7 @@
 
 //! `top`: a live view.
 
+mod heat;
 mod history;
 mod lists;
 mod play;
