@@ -41,7 +41,7 @@ SWITCH, TRACED = re.compile(r"16SchedSwitchProbe(?!.*11SlowVariant).*5probe"), r
 WAKING, NEWTASK = re.compile(r"16SchedWakingProbe(?!.*7Chained).*5probe"), re.compile(r"16TaskNewtaskProbe.*5probe")
 # Registered only for chains and for requests to reschedule. One observes switches of any settings as the one that
 # is traced.
-CHAINED = re.compile(r"(11SlowVariant|16SchedWakingProbe.*7Chained|19SchedWakeupNewProbe|17Softirq\w+Probe"
+CHAINED = re.compile(r"(11SlowVariant|16SchedWakingProbe.*7Chained|19SchedWakeupNewProbe|17Softirq\w+Probe|2[23]Hrtimer\w+Probe"
                      r"|24SchedSetNeedReschedProbe|14SchedStayProbe).*5probe")
 # Registered only while somebody listens: it delivers what the switch left. 6.12 has no such
 # tracepoint.

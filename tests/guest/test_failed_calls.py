@@ -98,9 +98,9 @@ def fail_enable(probes, *parameters):
 
 @seeks_leaks
 def test_failed_calls_enable():
-    """Five probes more for chains and groups: of new tasks that are woken, of softirqs that are raised and that
-    begin, of programs that are executed, and of renames or moves."""
-    fail_enable(len(PROBED) + 5, "chain=16", "group_by=comm")
+    """Seven probes more for chains and groups: of new tasks that are woken, of softirqs that are raised and that
+    begin, of timers that expire and that have, of programs that are executed, and of renames or moves."""
+    fail_enable(len(PROBED) + 7, "chain=16", "group_by=comm")
     unload()
     fail_enable(len(PROBED) + 2, "group_by=cgroup")
 
