@@ -336,10 +336,10 @@ named! {
         /// Those that found the CPU in its idle task. One that polls for requests is woken without
         /// this.
         ReschedIdle => "resched_idle", "Requests to reschedule a CPU that was idle.";
-        /// Those after which the task kept its CPU: the scheduler chose it again, or the request
-        /// was withdrawn.
-        ReschedUnused =>
-            "resched_unused", "Requests to reschedule a CPU after which its task stayed.";
+        /// Those that no switch is known to have followed: the task kept its CPU, as the scheduler
+        /// chose it again, or measuring ended, or its CPU went offline.
+        ReschedUnused => "resched_unused",
+            "Requests to reschedule a CPU that no switch is known to have followed.";
     }
 }
 

@@ -211,6 +211,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     ///
     /// Must not run at the same time as [`Cpu::switch`] on either.
     pub fn take_over(&self, other: &Self) {
+        other.forget_requests();
         for counter in Counter::ALL {
             self.header.counter(counter).set(other.counter(counter));
         }
@@ -247,8 +248,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         self.header.counter(counter).add(1);
     }
 
-    /// Counts a switch that is counted already by its kind, too. Whoever sees this sees that: see
-    /// `Cpu::current_slice()`.
+    /// Counts by its kind a switch that is in [`Counter::Switches`] already. A reader that sees the
+    /// kind sees that, too: see `Cpu::current_slice()`.
     #[inline(always)]
     fn count_kind(&self, counter: Counter) {
         let cell = self.header.counter(counter);

@@ -13,7 +13,8 @@ use schedhist_engine::engine::{
         bucket::{Scheme, OVERFLOW},
         snapshot::{Baseline, Snapshot},
     },
-    metric::{Metric, MetricSet},
+    metric::{Counter, Metric, MetricSet},
+    switch::cpu::Requested,
 };
 use schedhist_engine::testing::{records, Records};
 
@@ -63,8 +64,12 @@ proptest! {
         let cells = Records::cells(scheme, metrics);
         let mut baseline = Baseline::new(scheme, vec![0; cells]).expect("as many as asked for");
         baseline.take(&cpu);
+        cpu.request(&cpu, Metric::Resched, Requested::Running, 1);
         let larger = records(0, scheme, MetricSet::ALL);
         larger.take_over(&cpu);
+        // What becomes of a request is not seen.
+        let counts = [Counter::ReschedSet, Counter::ReschedUnused].map(|it| larger.counter(it));
+        prop_assert_eq!(counts, [u64::from(metrics.contains(Metric::Resched)); 2]);
         for duration in &after {
             run(&larger, *duration);
         }
