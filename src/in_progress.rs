@@ -35,7 +35,7 @@ pub(crate) struct InProgress {
 impl InProgress {
     /// Prepares for the groups of `reading`, if tasks are grouped. Sleeps; fails with `ENOMEM`.
     pub(crate) fn new(reading: &Reading) -> Result<Self> {
-        let len = match (&reading.groups, &reading.recorder) {
+        let len = match (&reading.setup.groups, &reading.recorder) {
             (Some(groups), Some(_)) => groups.numbers().count(),
             _ => 0,
         };
@@ -71,8 +71,10 @@ impl InProgress {
             let began = records.began();
             if !task.is_on_cpu() {
                 let now = local_clock();
-                if let Some(mut waiting) = state.waiting(now, began, task.is_awake(), task) {
-                    waiting.is_sample &= reading.metrics.contains(waiting.metric);
+                let waiting = state.waiting(now, began, task.is_awake(), task);
+                // One of a metric that is off goes to no sum when it ends.
+                let is_on = |waiting: &Waiting| reading.setup.metrics.contains(waiting.metric);
+                if let Some(waiting) = waiting.filter(is_on) {
                     waiters.add(&waiting, now, cpu, || identify(task, group));
                     match waiting.metric {
                         Metric::Throttled => {}
