@@ -109,7 +109,7 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     files.tree.stream(root, c"outlier_pipe", pipe)?;
 
     let per_cpu = files.tree.folder(root, c"per_cpu")?;
-    for cpu in monitor.read().records.cpus() {
+    for cpu in monitor.read().setup.records.cpus() {
         let name = CString::try_from_fmt(fmt!("cpu{}", cpu.number()))?;
         let folder = files.tree.folder(per_cpu, &name)?;
         files.of_scope(folder, Scope::Cpu(cpu.number()))?;

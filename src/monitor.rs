@@ -157,7 +157,7 @@ impl Monitor {
         again: impl FnOnce(&Reading) -> Result,
     ) -> Result {
         let state = self.state.lock();
-        if state.setup.resets == reading.resets {
+        if state.setup.resets == reading.setup.resets {
             return Ok(());
         }
         again(&state.reading(self.outliers()))
@@ -334,8 +334,8 @@ impl Monitor {
             let cells = CpuRecords::cells(records.scheme(), cpu.capacity());
             let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
             let mut baseline = Baseline::new(records.scheme(), counts).ok_or(EINVAL)?;
-            if let Some(earlier) = { state.setup.baselines.as_ref() }.and_then(|all| all.cpus.get(number))
-            {
+            let earlier = state.setup.baselines.as_ref();
+            if let Some(earlier) = earlier.and_then(|all| all.cpus.get(number)) {
                 baseline.follow(earlier);
             }
             Ok(baseline)

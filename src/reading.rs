@@ -3,8 +3,6 @@
 //! The data that a reader of a file sees: records, added up over CPUs, since the last reset or
 //! since the module was loaded.
 
-use core::ops::Deref;
-
 use kernel::{
     cpu::nr_cpu_ids,
     prelude::*,
@@ -97,14 +95,6 @@ pub(crate) struct Reading {
     pub(crate) outliers: Arc<Outliers>,
 }
 
-impl Deref for Reading {
-    type Target = Setup;
-
-    fn deref(&self) -> &Setup {
-        &self.setup
-    }
-}
-
 impl Reading {
     /// Returns how much memory the states of tasks take, in bytes.
     pub(crate) fn task_memory(&self) -> usize {
@@ -121,8 +111,8 @@ impl Reading {
             Scope::All => 0..nr_cpu_ids(),
             Scope::Cpu(cpu) => cpu..cpu + 1,
         };
-        let baseline = |cpu| self.baselines.as_ref()?.cpus.get(cpu);
-        numbers.filter_map(move |cpu| Some((self.records.get(cpu)?, baseline(cpu))))
+        let baseline = |cpu| self.setup.baselines.as_ref()?.cpus.get(cpu);
+        numbers.filter_map(move |cpu| Some((self.setup.records.get(cpu)?, baseline(cpu))))
     }
 
     /// Returns the slice in progress on a CPU; `None` if measuring is off, or the CPU is offline.
@@ -177,7 +167,7 @@ impl Reading {
         scope: Scope,
         shown: ShownMetric,
     ) -> Result<Snapshot<KVVec<u64>>> {
-        let scheme = self.records.scheme();
+        let scheme = self.setup.records.scheme();
         let counts = KVVec::from_elem(0, scheme.buckets(), GFP_KERNEL)?;
         let mut snapshot = Snapshot::new(scheme, counts).ok_or(EINVAL)?;
         for (records, baseline) in self.cpus(scope) {
@@ -201,7 +191,7 @@ impl Reading {
     ) -> Result {
         for shown in ShownMetric::ALL {
             let snapshot = self.snapshot(since, scope, shown)?;
-            if self.metrics.shows(shown) || snapshot.count() != 0 {
+            if self.setup.metrics.shows(shown) || snapshot.count() != 0 {
                 show(shown, &snapshot)?;
             }
         }
@@ -211,7 +201,7 @@ impl Reading {
     /// Returns the sums of the long waits that have ended on the CPUs in `scope`; `None` if none
     /// were looked at.
     pub(crate) fn long_waits(&self, since: Since, scope: Scope) -> Option<WaitSums> {
-        let idles = self.idles.as_ref()?;
+        let idles = self.setup.idles.as_ref()?;
         let mut sums = WaitSums::default();
         for (cpu, _) in self.cpus(scope) {
             sums.add(&idles.sums(cpu.number()));
@@ -236,7 +226,7 @@ impl Reading {
     fn baselines_of(&self, since: Since) -> Option<&Baselines> {
         match since {
             Since::Load => None,
-            Since::Reset => self.baselines.as_deref(),
+            Since::Reset => self.setup.baselines.as_deref(),
         }
     }
 }

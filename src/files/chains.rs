@@ -43,7 +43,7 @@ impl Control for Chain {
 
 impl Setting for Chain {
     fn get(&self, reading: &Reading) -> impl fmt::Display {
-        reading.chain
+        reading.setup.chain
     }
 }
 
@@ -52,8 +52,8 @@ pub(super) struct Chains;
 
 impl View for Chains {
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        text::chains_head(out, reading.chain)?;
-        match &reading.chains {
+        text::chains_head(out, reading.setup.chain)?;
+        match &reading.setup.chains {
             Some(chains) => {
                 chains.for_each(|cpu, chain, hops| Ok(text::chain(out, cpu, chain, hops)?))
             }
@@ -74,9 +74,13 @@ impl View for KeptSlices {
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        let since = reading.chains.as_ref().map_or(0, |chains| chains.since());
+        let since = reading
+            .setup
+            .chains
+            .as_ref()
+            .map_or(0, |chains| chains.since());
         raw::kept_slices(out, local_clock(), since);
-        if let Some(chains) = &reading.chains {
+        if let Some(chains) = &reading.setup.chains {
             chains.for_each_slice(|cpu, kept| raw::kept_slice(out, cpu, kept));
         }
         raw::end(out);

@@ -47,7 +47,7 @@ impl Control for Enable {
 
 impl Setting for Enable {
     fn get(&self, reading: &Reading) -> impl fmt::Display {
-        u8::from(reading.enabled)
+        u8::from(reading.setup.enabled)
     }
 }
 
@@ -71,7 +71,7 @@ impl Setting for Metrics {
     const SIZE: usize = 256;
 
     fn get(&self, reading: &Reading) -> impl fmt::Display {
-        reading.metrics
+        reading.setup.metrics
     }
 }
 

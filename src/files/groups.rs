@@ -92,7 +92,7 @@ pub(super) struct Name<'a>(pub(super) &'a Reading);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.groups {
+        match &self.0.setup.groups {
             Some(groups) => f.write_str(groups.text()),
             None => f.write_str("none"),
         }
@@ -108,7 +108,7 @@ pub(super) struct Rules;
 impl View for Rules {
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         groups::rules_head(out)?;
-        if let Some(all) = &reading.groups {
+        if let Some(all) = &reading.setup.groups {
             all.for_each_rule(|rule| Ok(groups::rule(out, rule)?))?;
         }
         Ok(())
@@ -152,7 +152,7 @@ pub(crate) fn rule_error(command: Command<'_>, error: Error) {
 
 impl View for Groups {
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        let Some(all) = &reading.groups else {
+        let Some(all) = &reading.setup.groups else {
             let head = Head {
                 time: local_clock(),
                 ..Head::default()
@@ -183,8 +183,8 @@ pub(super) struct Summary;
 
 impl View for Summary {
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        groups::summary_head(out, Name(reading), reading.enabled)?;
-        let Some(all) = &reading.groups else {
+        groups::summary_head(out, Name(reading), reading.setup.enabled)?;
+        let Some(all) = &reading.setup.groups else {
             return Ok(());
         };
         let all = all.hold();
@@ -239,7 +239,7 @@ impl Control for GroupLimit {
 
 impl Setting for GroupLimit {
     fn get(&self, reading: &Reading) -> impl fmt::Display {
-        reading.group_limits.groups
+        reading.setup.group_limits.groups
     }
 }
 
@@ -262,7 +262,7 @@ impl Control for GroupMemoryLimit {
 
 impl Setting for GroupMemoryLimit {
     fn get(&self, reading: &Reading) -> impl fmt::Display {
-        OrNone(reading.group_limits.memory)
+        OrNone(reading.setup.group_limits.memory)
     }
 }
 
@@ -271,7 +271,7 @@ pub(super) struct Histograms(pub(super) GroupMetric);
 
 impl View for Histograms {
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        let Some(all) = &reading.groups else {
+        let Some(all) = &reading.setup.groups else {
             return Ok(());
         };
         let all = all.hold();

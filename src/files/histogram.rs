@@ -27,7 +27,7 @@ pub(super) struct Histogram(pub(super) Scope, pub(super) ShownMetric);
 impl View for Histogram {
     fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
         // Less than half of the buckets are filled in most histograms.
-        512 + monitor.read().records.scheme().buckets() * 16
+        512 + monitor.read().setup.records.scheme().buckets() * 16
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {

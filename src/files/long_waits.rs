@@ -43,7 +43,7 @@ impl Control for LongWait {
 
 impl Setting for LongWait {
     fn get(&self, reading: &Reading) -> impl fmt::Display {
-        OrNone(reading.long_wait)
+        OrNone(reading.setup.long_wait)
     }
 }
 
@@ -52,13 +52,13 @@ pub(super) struct LongWaits;
 
 impl View for LongWaits {
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        text::long_waits_head(out, reading.long_wait)?;
+        text::long_waits_head(out, reading.setup.long_wait)?;
         let mut show = |scope| match reading.long_waits(Since::Reset, scope) {
             Some(sums) => text::long_waits(out, scope, &sums),
             None => Ok(()),
         };
         show(Scope::All)?;
-        for cpu in reading.records.cpus() {
+        for cpu in reading.setup.records.cpus() {
             show(Scope::Cpu(cpu.number()))?;
         }
         Ok(())

@@ -36,8 +36,9 @@ impl View for OpenMetrics {
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         let scope = self.0;
         if scope == Scope::All {
-            let precision = reading.records.scheme().precision();
-            openmetrics::head(out, VERSION, precision, reading.enabled, reading.metrics)?;
+            let setup = &reading.setup;
+            let precision = setup.records.scheme().precision();
+            openmetrics::head(out, VERSION, precision, setup.enabled, setup.metrics)?;
         }
         for counter in Counter::ALL {
             let value = reading.counter(Since::Load, scope, counter);

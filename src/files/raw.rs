@@ -53,33 +53,33 @@ impl raw::Sink for Text<'_> {
 fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
     let info = raw::Info {
         time: local_clock(),
-        enabled: reading.enabled,
-        metrics: reading.metrics,
-        scheme: reading.records.scheme(),
-        cpus: reading.records.cpus().count() as u32,
+        enabled: reading.setup.enabled,
+        metrics: reading.setup.metrics,
+        scheme: reading.setup.records.scheme(),
+        cpus: reading.setup.records.cpus().count() as u32,
     };
     raw::begin(out, &info, reading.cpus(Scope::All), |cpu| {
         // There may be thousands, of 10 KiB each.
         cond_resched();
         reading.current_slice(cpu)
     });
-    for cpu in reading.records.cpus().map(|cpu| cpu.number()) {
+    for cpu in reading.setup.records.cpus().map(|cpu| cpu.number()) {
         if !is_online(cpu) {
             raw::offline(out, cpu);
         }
     }
-    if let Some(idles) = &reading.idles {
-        for cpu in reading.records.cpus().map(|cpu| cpu.number()) {
-            raw::long_waits(out, cpu, reading.long_wait, &idles.sums(cpu));
+    if let Some(idles) = &reading.setup.idles {
+        for cpu in reading.setup.records.cpus().map(|cpu| cpu.number()) {
+            raw::long_waits(out, cpu, reading.setup.long_wait, &idles.sums(cpu));
         }
     }
-    if let Some(chains) = &reading.chains {
+    if let Some(chains) = &reading.setup.chains {
         chains.for_each(|cpu, chain, hops| {
             raw::chain(out, cpu, chain, hops);
             Ok(())
         })?;
     }
-    if let Some(groups) = &reading.groups {
+    if let Some(groups) = &reading.setup.groups {
         let groups = groups.hold();
         let rule = groups.text().as_bytes();
         raw::grouping(out, groups.since(), rule, &groups.head(), groups.scheme());

@@ -35,16 +35,16 @@ pub(super) struct Status;
 
 impl View for Status {
     fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
-        let cpus = monitor.read().records.cpus().count();
+        let cpus = monitor.read().setup.records.cpus().count();
         1024 + cpus * (Counter::COUNT + 1) * 32
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         writeln!(out, "# schedhist status version 1")?;
-        let records = &reading.records;
+        let records = &reading.setup.records;
         line(out, "version", VERSION)?;
-        line(out, "enabled", u8::from(reading.enabled))?;
-        line(out, "metrics", reading.metrics)?;
+        line(out, "enabled", u8::from(reading.setup.enabled))?;
+        line(out, "metrics", reading.setup.metrics)?;
         line(out, "unit", "ns")?;
         line(out, "precision", records.scheme().precision().bits())?;
         line(out, "cpus_possible", records.cpus().count())?;
@@ -58,9 +58,9 @@ impl View for Status {
         let suppressed = reading.suppressed(Since::Reset);
         line(out, "outliers_suppressed", suppressed)?;
         line(out, "outlier_memory_bytes", reading.outliers.memory())?;
-        let idle_memory = { reading.idles.as_ref() }.map_or(0, CpuIdles::memory);
+        let idle_memory = { reading.setup.idles.as_ref() }.map_or(0, CpuIdles::memory);
         line(out, "long_wait_memory_bytes", idle_memory)?;
-        let chain_memory = { reading.chains.as_ref() }.map_or(0, |chains| chains.memory());
+        let chain_memory = { reading.setup.chains.as_ref() }.map_or(0, |chains| chains.memory());
         line(out, "chain_memory_bytes", chain_memory)?;
         Ok(())
     }

@@ -31,7 +31,7 @@ impl View for Summary {
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         let scope = self.0;
-        text::summary_head(out, scope, reading.enabled, |counter| {
+        text::summary_head(out, scope, reading.setup.enabled, |counter| {
             reading.counter(Since::Reset, scope, counter)
         })?;
         reading.for_each_shown(Since::Reset, scope, |shown, snapshot| {

@@ -123,7 +123,7 @@ impl GroupsGuard<'_> {
     fn slices(&self, group: Group, reading: &Reading) -> GroupSlices {
         let mut slices = GroupSlices::default();
         self.for_each_part(group, |part| {
-            let cpus = reading.records.cpus().zip(self.memories.cpus());
+            let cpus = reading.setup.records.cpus().zip(self.memories.cpus());
             for (cpu, (_, memory)) in cpus {
                 if let Some(records) = memory.records(part) {
                     slices.add(part, records, memory.occupant(), || {
