@@ -43,11 +43,11 @@ use crate::{
     outliers::Watched, //
 };
 
-/// An observer that neither needs groups nor counts anything.
-pub(crate) trait Uncounting: Observer {}
+/// What a [`ChainObserver`] can be around: an observer that has only methods which that passes on.
+pub(crate) trait ChainInner: Observer {}
 
-impl Uncounting for SilentObserver<'_> {}
-impl Uncounting for WaitObserver<'_> {}
+impl ChainInner for SilentObserver<'_> {}
+impl ChainInner for WaitObserver<'_> {}
 
 /// Identifies the tasks of a switch, and ignores its samples.
 #[derive(Clone, Copy)]
@@ -184,7 +184,7 @@ pub(crate) struct ChainObserver<'a, O> {
     chain: &'a CpuChain,
 }
 
-impl<'a, O: Uncounting> ChainObserver<'a, O> {
+impl<'a, O: ChainInner> ChainObserver<'a, O> {
     #[inline(always)]
     pub(crate) fn new(inner: O, switch: &Switch<'a>, chain: &'a CpuChain) -> Self {
         Self {
@@ -195,7 +195,7 @@ impl<'a, O: Uncounting> ChainObserver<'a, O> {
     }
 }
 
-impl<O: Uncounting> Observer for ChainObserver<'_, O> {
+impl<O: ChainInner> Observer for ChainObserver<'_, O> {
     const CHAIN: bool = true;
 
     #[inline(always)]

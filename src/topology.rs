@@ -60,7 +60,7 @@ pub(crate) fn learn() {
             cpu,
             CpuTopology::of_online(cpu, node_of(cpu), before, share),
         );
-        // Each of thousands of CPUs is compared with the first of each cache before it.
+        // There may be thousands, and each looks at all before it.
         cond_resched();
     }
 }

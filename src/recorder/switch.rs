@@ -46,10 +46,10 @@ use crate::{
     groups::Groups,
     long_waits::WaitWatch,
     observer::{
+        ChainInner,
         ChainObserver,
         SilentObserver,
         TracingObserver,
-        Uncounting,
         WaitObserver, //
     },
     records::CpuRecords, //
@@ -157,7 +157,7 @@ impl CpuRecorder {
     fn chain<S: Settings, const GROUPS: bool, const CHAIN: bool>(
         &self,
         switch: &Switch<'_>,
-        observer: impl Uncounting,
+        observer: impl ChainInner,
     ) {
         match (CHAIN, &self.chain) {
             (false, _) => self.observe::<S, GROUPS>(switch, observer),

@@ -12,7 +12,7 @@ from .module import read
 HOPS = 30
 PARTS = ("ran_ns", "waited_ns", "preempted_ns", "throttled_ns")
 BLOCKED = ("interrupt", "interrupt_softirq", "unknown_softirq", "idle", "timer")
-ENDS = ("start", *BLOCKED[:4], "overwritten", "unknown", "limit", "timer")
+ENDS = ("start", "interrupt", "interrupt_softirq", "unknown_softirq", "idle", "overwritten", "unknown", "limit", "timer")
 VIAS = ("-", "task", "softirq", "fork")
 CHAIN = re.compile(r"chain id (?P<id>\d+) metric (?P<metric>\w+) cpu (?P<cpu>\d+) duration_ns (?P<duration_ns>\d+) "
                    r"end (?P<end>\w+) blocked_ns (?P<blocked_ns>\d+) missing_ns (?P<missing_ns>\d+) "

@@ -10,10 +10,10 @@
 //! - The switches to the idle task less those from it are 1 while that has the CPU, and otherwise
 //!   0, but for a constant.
 //!
-//! A switch that leaves the idle task is counted after the time of its slice, one to the idle task
-//! after the time of the slice before, and one that leaves a task by its kind after all switches.
-//! So a reader never takes a long slice of the one for one of the other. That these writes are seen
-//! in this order costs nothing on x86.
+//! A switch that leaves the idle task is counted after the time of its slice, and one to the idle
+//! task after the time of the slice before. What kind of switch it was is counted last. So a reader
+//! never takes a long slice of the one for one of the other. That these writes are seen in this
+//! order costs nothing on x86.
 
 use super::Cpu;
 use crate::engine::{
