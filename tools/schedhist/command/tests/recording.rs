@@ -692,7 +692,8 @@ fn wait_for(folder: &Path, name: &str) {
     until("there is a recording", || files(folder, name) == [name]);
 }
 
-/// Whoever records to a file has it alone. A command that is not there has a shell's status.
+/// Whoever records to a file has it alone, before a command runs; `run --append` shares it with its
+/// like. A command that is not there has a shell's status.
 #[test]
 fn two_recorders() {
     let folder = Folder::new("two-recorders");
@@ -704,17 +705,62 @@ fn two_recorders() {
         .spawn()
         .unwrap();
     wait_for(&folder, "data");
-    let output = folder.run(&format!("{RECORD} -d 0.1"));
-    let (_, err) = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(err.contains("another schedhist is writing it"), "{err}");
-    assert_eq!(files(&folder, "data"), ["data"], "nothing is left");
+    for words in [
+        "record -I 10 -o data -d 0.1",
+        "record -o data -- touch ran",
+        "run -o data -- touch ran",
+        "run -o data --append -- touch ran",
+    ] {
+        let output = folder.run(&format!("--dir machine {words}"));
+        let (_, err) = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{words}: {err}");
+        assert!(
+            err.contains("another schedhist is writing it"),
+            "{words}: {err}"
+        );
+        assert_eq!(files(&folder, "data"), ["data"], "{words}: nothing is left");
+        assert!(!folder.join("ran").exists(), "{words}");
+    }
     first.kill().unwrap();
     first.wait().unwrap();
     let output = folder.run(&format!("{RECORD} -d 0.1 -- /no/such/command"));
     assert_eq!(output.status.code(), Some(127), "{output:?}");
     folder.text(&format!("{RECORD} -d 0.1"));
     assert_eq!(files(&folder, "data"), ["data", "data.old"]);
+    let script = "run=\"$0 --dir machine run -o runs\"; $run -- $run --append -- $run -- touch ran";
+    let output = folder.shell(script).output().unwrap();
+    let (_, err) = said(&output);
+    assert!(err.contains("another schedhist is writing it"), "{err}");
+    assert!(
+        !folder.join("ran").exists() && output.status.code() == Some(1),
+        "{err}"
+    );
+    let runs = folder.text("report -i runs -j idle");
+    assert_eq!(runs.lines().count(), 2, "{runs}");
+}
+
+/// Only where there is no file, none is kept: here, it cannot be opened to be written.
+#[test]
+fn not_opened() {
+    let folder = Folder::new("not-opened");
+    fs::write(folder.join("raw"), sim::Machine::new(2, 5, 1).raw()).unwrap();
+    let sleep = folder
+        .shell("cp /bin/sleep data && exec ./data 100")
+        .spawn();
+    let mut sleep = sleep.unwrap();
+    let exe = format!("/proc/{}/exe", sleep.id());
+    let data = fs::canonicalize(&*folder).unwrap().join("data");
+    until("it runs", || {
+        fs::read_link(&exe).is_ok_and(|exe| exe == data)
+    });
+    let output = folder.run("--dir . record -o data -d 0.1");
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    assert!(
+        said(&output).1.contains("data: Text file busy"),
+        "{output:?}"
+    );
+    assert_eq!(files(&folder, "data"), ["data"]);
 }
 
 /// If a file cannot be written as a whole, the old one stays, and nothing else is left.

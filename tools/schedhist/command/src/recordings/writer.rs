@@ -4,13 +4,14 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    os::unix::fs::OpenOptionsExt,
+    io::ErrorKind::NotFound,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
-use nix::{
-    errno::Errno,
-    fcntl::{Flock, FlockArg},
+use rustix::{
+    fs::{flock, renameat_with, FlockOperation, RenameFlags, CWD},
+    io::Errno,
 };
 use schedhist_core::recording::file::Recorder;
 
@@ -21,8 +22,13 @@ use crate::{
     source::unix_ns,
 };
 
+/// The lock of one that nobody else may write beside.
+pub const ALONE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
+/// The lock of those that append whole runs.
+pub const SHARED: FlockOperation = FlockOperation::NonBlockingLockShared;
+
 /// A recording that is written. It begins as `FILE.PID.new`, which is removed again unless it gets
-/// its name.
+/// its name. It is locked from its beginning, by its open file.
 pub struct Writer {
     pub recorder: Recorder<File>,
     pub path: PathBuf,
@@ -31,30 +37,62 @@ pub struct Writer {
     pub is_named: bool,
     /// Whether to go on with the recording of this name, if there is one.
     appends: bool,
-    /// Held by the one that replaces files, so that no other takes its name.
-    pub lock: Option<Flock<File>>,
+    /// What it replaces, locked, and the ending that this gets.
+    older: Option<File>,
+    old: &'static str,
 }
 
-/// Locks a recording that nobody else writes; fails if someone does. Where there are no locks, none
-/// is held.
-fn lock(file: File, path: &Path) -> Result<Option<Flock<File>>> {
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(Some(lock)),
-        Err((_, Errno::EWOULDBLOCK)) => Err(Error::at(path, "another schedhist is writing it")),
-        Err(_) => Ok(None),
+/// Locks a recording; fails if someone else writes it. Where there are no locks, none is held.
+fn lock(file: &File, path: &Path, operation: FlockOperation) -> Result {
+    match flock(file, operation) {
+        Err(Errno::WOULDBLOCK) => Err(Error::at(path, "another schedhist is writing it")),
+        _ => Ok(()),
+    }
+}
+
+/// Opens the recording of this name and locks it; `None` if there is none. NFS locks only what can
+/// be written.
+fn locked(path: &Path, operation: FlockOperation) -> Result<Option<File>> {
+    loop {
+        let opened = OpenOptions::new().read(true).append(true).open(path);
+        if matches!(&opened, Err(error) if error.kind() == NotFound) {
+            return Ok(None);
+        }
+        let file = opened.at(path)?;
+        lock(&file, path, operation)?;
+        // Another may have got its name before it was locked.
+        let about = file.metadata().at(path)?;
+        let is_same = |now: fs::Metadata| (now.dev(), now.ino()) == (about.dev(), about.ino());
+        if fs::metadata(path).is_ok_and(is_same) {
+            return Ok(Some(file));
+        }
     }
 }
 
 impl Writer {
     /// Begins a recording. As `perf.data`, only its owner can read it. An older one of this name is
     /// to get the ending `old`.
-    pub fn begin(path: &Path, old: &str) -> Result<Self> {
-        Self::begin_after(path, old, "")
+    pub fn begin(path: &Path, operation: FlockOperation) -> Result<Self> {
+        check_replaceable(path)?;
+        let older = locked(path, ALONE)?;
+        Self::new(path, operation, older, "old", "")
     }
 
-    /// The same, with another line about the recording.
-    pub fn begin_after(path: &Path, old: &str, line: &str) -> Result<Self> {
-        check_replaceable(path)?;
+    /// Begins the recording that follows this one, which is to get the ending `1`, with another
+    /// line about it.
+    pub fn begin_next(&mut self, line: &str) -> Result<Self> {
+        // The same open file, and so the same lock.
+        let older = self.recorder.get_mut().try_clone().at(&self.path)?;
+        Self::new(&self.path, ALONE, Some(older), "1", line)
+    }
+
+    fn new(
+        path: &Path,
+        operation: FlockOperation,
+        older: Option<File>,
+        old: &'static str,
+        line: &str,
+    ) -> Result<Self> {
         check_replaceable(&with_ending(path, old))?;
         let new = aside(path);
         let _ = fs::remove_file(&new);
@@ -64,7 +102,6 @@ impl Writer {
             .mode(0o600)
             .open(&new)
             .at(path)?;
-        let locked = { file.try_clone().ok() }.map(|file| lock(file, &new));
         // From now on, its end removes the file.
         let mut writer = Self {
             recorder: Recorder::append(file),
@@ -72,8 +109,10 @@ impl Writer {
             begun: unix_ns(),
             is_named: false,
             appends: false,
-            lock: locked.transpose()?.flatten(),
+            older,
+            old,
         };
+        lock(writer.recorder.get_mut(), path, operation)?;
         let info = info(writer.begun) + line;
         writer.write(|recorder| {
             recorder.begin()?;
@@ -84,51 +123,62 @@ impl Writer {
 
     /// Goes on with a recording, or begins one if there is none.
     pub fn append(path: &Path) -> Result<Self> {
-        if !path.exists() {
-            let mut writer = Self::begin(path, "old")?;
+        let Some(file) = locked(path, SHARED)? else {
+            let mut writer = Self::begin(path, SHARED)?;
             writer.appends = true;
             return Ok(writer);
-        }
+        };
         Ok(Self {
-            recorder: reopen(path)?,
+            recorder: go_on(file, path)?,
             path: path.to_owned(),
             begun: 0,
             is_named: true,
             appends: true,
-            lock: None,
+            older: None,
+            old: "",
         })
     }
 
-    /// Gives the recording its name, unless it has it. An older file of this name becomes `FILE`
-    /// with the ending `old`. Whatever happens meanwhile, a file of this name can be read.
-    pub fn publish(&mut self, old: &str) -> Result {
-        if self.is_named {
-            return Ok(());
-        }
+    /// Gives the recording its name, unless it has it. An older file of this name gets its ending.
+    /// Whatever happens meanwhile, a file of this name can be read.
+    pub fn publish(&mut self) -> Result {
         let path = &self.path;
-        check_replaceable(path)?;
         let new = aside(path);
-        if self.appends {
-            self.lock = None;
-        }
-        if self.appends && path.exists() {
-            // Another run has begun it meanwhile.
-            self.recorder = reopen(path)?;
-            let _ = fs::remove_file(new);
+        while !self.is_named {
+            check_replaceable(path)?;
+            if self.older.is_some() {
+                let old = with_ending(path, self.old);
+                let _ = fs::remove_file(&old);
+                // A file system may lack links.
+                fs::hard_link(path, &old)
+                    .or_else(|_| fs::rename(path, &old))
+                    .at(path)?;
+                fs::rename(&new, path).at(path)?;
+                self.older = None;
+                self.is_named = true;
+                break;
+            }
+            // Another may have begun one meanwhile.
+            match renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE) {
+                // A file system may lack this, too.
+                Err(Errno::INVAL) if !path.exists() => fs::rename(&new, path).at(path)?,
+                Err(Errno::INVAL | Errno::EXIST) => {
+                    let found = locked(path, if self.appends { SHARED } else { ALONE })?;
+                    match found {
+                        Some(file) if self.appends => {
+                            self.recorder = go_on(file, path)?;
+                            let _ = fs::remove_file(&new);
+                        }
+                        found => {
+                            self.older = found;
+                            continue;
+                        }
+                    }
+                }
+                renamed => renamed.map_err(std::io::Error::from).at(path)?,
+            }
             self.is_named = true;
-            return Ok(());
         }
-        if let Ok(file) = File::open(path) {
-            lock(file, path)?;
-            let old = with_ending(path, old);
-            let _ = fs::remove_file(&old);
-            // A file system may lack links.
-            fs::hard_link(path, &old)
-                .or_else(|_| fs::rename(path, &old))
-                .at(path)?;
-        }
-        fs::rename(new, path).at(path)?;
-        self.is_named = true;
         Ok(())
     }
 
@@ -140,12 +190,11 @@ impl Writer {
     }
 }
 
-/// Opens a recording to append to it; fails unless it is one. What is damaged in it is noted: what
-/// is appended can be read all the same.
-fn reopen(path: &Path) -> Result<Recorder<File>> {
+/// Goes on with an open recording; fails unless it is one. What is damaged in it is noted: what is
+/// appended can be read all the same.
+fn go_on(file: File, path: &Path) -> Result<Recorder<File>> {
     let mut reader = reader::open(path)?;
     while reader.next_item().is_some() {}
-    let file = OpenOptions::new().append(true).open(path).at(path)?;
     Ok(Recorder::append(file))
 }
 

@@ -23,7 +23,7 @@ use crate::{
     error::{told, Error, Result},
     outliers::number,
     output::note,
-    recordings::writer::Writer,
+    recordings::writer::{Writer, ALONE},
     render,
     source::{Reading, Source},
     sys::{self, Signal, Waiter, Woken},
@@ -44,7 +44,7 @@ pub fn record(args: &Record, source: &Source) -> Result<u8> {
     let child = args.command.split_first().map(spawn);
     let mut child = child.transpose()?;
     // Not before: an older recording stays if there is no such command.
-    if let Err(error) = tape.output.publish("old") {
+    if let Err(error) = tape.output.publish() {
         if let Some(child) = &child {
             let _ = sys::kill_child(child, libc::SIGTERM);
         }
@@ -136,7 +136,7 @@ impl Tape {
         Ok(Self {
             ring,
             begun: Instant::now(),
-            output: Writer::begin(path, "old")?,
+            output: Writer::begin(path, ALONE)?,
             last: None,
             in_gap: false,
             taken: 0,
@@ -311,13 +311,12 @@ impl Tape {
         }
         self.record_groups(last)?;
         let follows = format!("follows_unix_ns {}\n", self.output.begun);
-        let mut output = Writer::begin_after(&self.output.path, "1", &follows)?;
+        let mut output = self.output.begin_next(&follows)?;
         output.write(|recorder| recorder.snapshot(&last.timed, &last.bytes))?;
         for output in [&mut output, &mut self.output] {
             output.write(|recorder| recorder.get_mut().sync_data())?;
         }
-        self.output.lock = None;
-        output.publish("1")?;
+        output.publish()?;
         self.output = output;
         (self.begun, self.synced) = (Instant::now(), 0);
         self.record_groups(last)

@@ -8,7 +8,11 @@ use crate::{
     files,
     options::{Form, Style},
     output::note,
-    recordings::{runs::COUNTS, tables, writer::Writer},
+    recordings::{
+        runs::COUNTS,
+        tables,
+        writer::{Writer, SHARED},
+    },
     setting::owner,
     source::Source,
     sys::{self, Waiter},
@@ -41,7 +45,7 @@ pub fn run(args: &Run, source: &Source) -> Result<u8> {
     let mut output = match args.output.as_deref().filter(|_| style.form == Form::Text) {
         None => None,
         Some(path) if args.append => Some(Writer::append(path)?),
-        Some(path) => Some(Writer::begin(path, "old")?),
+        Some(path) => Some(Writer::begin(path, SHARED)?),
     };
     // Before the cgroup: it blocks the signals that would leave that behind.
     let waiter = Waiter::new()?;
@@ -101,7 +105,7 @@ fn repeated(job: &Job<'_>, args: &Run, mut output: Option<&mut Writer>, status: 
         let mut started = || {
             job.log.begin(&tables::head(&job.style));
             match &mut output {
-                Some(output) => output.publish("old"),
+                Some(output) => output.publish(),
                 None => Ok(()),
             }
         };
