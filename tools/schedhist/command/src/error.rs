@@ -89,10 +89,16 @@ impl Error {
 
     /// As diff(1) has it, where status 1 is a verdict: trouble has 2.
     pub fn of_trouble(self) -> Self {
-        match self.kind {
-            Kind::Failed => self.with_kind(Kind::Status(2)),
-            _ => self,
-        }
+        let trouble = match self.kind {
+            Kind::Failed => self,
+            Kind::Output if !self.why.is_closed_pipe() => Self::new(self.text_of_output()),
+            _ => return self,
+        };
+        trouble.with_kind(Kind::Status(2))
+    }
+
+    fn text_of_output(&self) -> String {
+        format!("cannot write the output: {self}")
     }
 
     pub fn with_remedy(mut self, remedy: &'static str) -> Self {
@@ -106,7 +112,7 @@ impl Error {
             Kind::Usage => note(format!("{self}; see schedhist --help")),
             Kind::Failed | Kind::Status(_) => note(self),
             Kind::Output if self.why.is_closed_pipe() => return 0,
-            Kind::Output => note(format!("cannot write the output: {self}")),
+            Kind::Output => note(self.text_of_output()),
         }
         match self.kind {
             Kind::Usage => 2,
@@ -231,5 +237,8 @@ mod tests {
         ] {
             assert_eq!(verdict(status, ended), wanted, "{status}");
         }
+        let trouble = |status, ended: Result| verdict(status, ended.map_err(Error::of_trouble));
+        assert_eq!([0, 1].map(|status| trouble(status, full())), [2, 1]);
+        assert_eq!([0, 1].map(|status| trouble(status, closed())), [0, 1]);
     }
 }

@@ -137,6 +137,8 @@ fn refusals() {
         assert!(said.contains(why), "{words:?}: {said}");
         assert!(output.stdout.is_empty(), "{words:?}");
     }
+    let output = folder.run("ab --dir none -- true -- true");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     // A signal that ends a run ends all of them.
     folder.put("m/raw", fs::read(folder.join("raw.1")).unwrap());
     let script =

@@ -2,7 +2,7 @@
 
 //! `check`: limits that are kept, broken, and neither; and as rules that promtool accepts.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 use schedhist_core::engine;
 
@@ -24,7 +24,7 @@ group id 1 oncpu_sum_ns 5000 runq_count 578 runq_sum_ns 701000000 runq_max_ns 37
 #[test]
 fn limits() {
     let folder = Folder::new("check");
-    std::fs::create_dir_all(folder.join("m")).unwrap();
+    fs::create_dir_all(folder.join("m")).unwrap();
     let mut machine = Machine::new(2, 5, 3);
     machine.run(3_000);
     machine.groups = Some(Groups::new(GROUPS, GROUP_RUNQ));
@@ -93,6 +93,23 @@ fn trouble() {
         "check limits --prometheus",
     ] {
         assert_eq!(folder.run(words).status.code(), Some(2), "{words}");
+    }
+    let mut machine = Machine::new(2, 5, 1);
+    machine.run(100);
+    folder.put("raw", machine.raw());
+    for (limit, words, status) in [
+        ("oncpu.max < 1d", "--dir .", 2),
+        ("oncpu.max < 1d", "--prometheus", 2),
+        ("oncpu.max < 1ns", "--dir .", 1),
+    ] {
+        folder.put("limits", limit);
+        let script = format!("\"$0\" check limits {words} > /dev/full");
+        let output = folder.shell(&script).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{limit} {words}");
+        assert!(
+            said(&output).contains("cannot write the output"),
+            "{output:?}"
+        );
     }
 }
 

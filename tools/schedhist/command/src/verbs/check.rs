@@ -121,5 +121,5 @@ fn judged(args: &Check, source: &Source) -> Result<u8> {
         };
         let _ = writeln!(out, "{word}{}: {}", judged.text, judged.about);
     }
-    Ok(verdict(status, print(&out)))
+    Ok(verdict(status, print(&out).map_err(Error::of_trouble)))
 }

@@ -138,7 +138,10 @@ impl<'a> Comparison<'a> {
         let (scope, whose) = scope_of(&all, &self.metrics)?;
         let rows = rows(&a.runs, &b.runs, scope, &self.metrics, &self.quantiles)?;
         let printed = print(&show(a, b, whose, &rows, legend, style));
-        Ok(verdict(judge(self.rules, &rows), printed))
+        Ok(verdict(
+            judge(self.rules, &rows),
+            printed.map_err(Error::of_trouble),
+        ))
     }
 }
 

@@ -23,6 +23,10 @@ use crate::{
 };
 
 pub fn ab(args: &Ab, source: &Source) -> Result<u8> {
+    compared(args, source).map_err(Error::of_trouble)
+}
+
+fn compared(args: &Ab, source: &Source) -> Result<u8> {
     let style = Style::new(&args.style);
     let comparison = Comparison::new(&args.metrics, &args.fail_above, &style);
     let commands = commands(&args.words)?;
