@@ -105,8 +105,9 @@ impl Limit {
 
     /// Returns an expression of Prometheus that is true while the limit is broken: by native
     /// histograms or, where there are none, classic ones. Of a maximum they have the upper bound of
-    /// its bucket: all of the bucket is beyond the limit if that is a bucket's width above it. A
-    /// native one is `2^-3` powers of two wide by default; classic ones end below each.
+    /// its bucket, all of which is beyond the limit if that bound is a bucket's width above it.
+    /// Native buckets divide a power of two by eight unless told otherwise; classic ones end at
+    /// powers of two.
     pub fn expression(&self) -> String {
         let (metric, share) = (&self.metric, self.quantile);
         let below = self.below as f64 / 1e9;
@@ -142,7 +143,7 @@ impl Limit {
             format!("histogram_quantile({share}, sum by (instance{by}) ({rate}))")
         };
         let (native, classic) = (quantile("", ""), quantile(", le", "_bucket"));
-        format!("{native} >= {native_below} or {classic} >= {classic_below}")
+        format!("{native} >= {native_below} or ({classic} >= {classic_below} unless {native})")
     }
 }
 
@@ -227,8 +228,10 @@ mod tests {
             limit.expression(),
             "histogram_quantile(0.99, sum by (instance) (rate(schedhist_group_runq_seconds\
              {group=~\"(.*/)?web\\\\.service\"}[5m]))) >= 0.005 or \
-             histogram_quantile(0.99, sum by (instance, le) (rate(schedhist_group_runq_seconds_bucket\
-             {group=~\"(.*/)?web\\\\.service\"}[5m]))) >= 0.005"
+             (histogram_quantile(0.99, sum by (instance, le) (rate(schedhist_group_runq_seconds_bucket\
+             {group=~\"(.*/)?web\\\\.service\"}[5m]))) >= 0.005 \
+             unless histogram_quantile(0.99, sum by (instance) (rate(schedhist_group_runq_seconds\
+             {group=~\"(.*/)?web\\\\.service\"}[5m]))))"
         );
         let known = [
             "runk.p9 < 1s",
