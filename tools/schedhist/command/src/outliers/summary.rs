@@ -88,7 +88,7 @@ impl Summary {
         all.filter(|(place, sums)| !sums.is_empty() && (*place != 1 || self.has_groups))
     }
 
-    /// Returns how many of those that were seen have not ended.
+    /// Returns of how many of those that were seen the end was not: it may have been missed.
     fn ongoing(&self, seen: u64) -> u64 {
         seen.saturating_sub(self.count)
     }
@@ -115,8 +115,8 @@ impl Summary {
         }
         match self.ongoing(seen) {
             0 => {}
-            1 => head += "; 1 has not ended",
-            more => _ = write!(head, "; {more} have not ended"),
+            1 => head += "; 1 more whose end was not seen",
+            more => _ = write!(head, "; {more} more whose end was not seen"),
         }
         if missed != 0 {
             let _ = write!(head, "; {missed} more were missed");
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(
             summary.text("runq", 5_000_000, (3, 1)),
             "## 2 outliers of runq above 5.00ms: 40.0ms in all, the worst 30.0ms of web/1:7\n  \
-             on CPU 2; 1 has not ended; 1 more were missed\n\
+             on CPU 2; 1 more whose end was not seen; 1 more were missed\n\
              who had the CPU meanwhile:\n   \
              50.0%   20.0ms in    1  hog\n   \
              25.0%   10.0ms in    1  (idle)\n   \
