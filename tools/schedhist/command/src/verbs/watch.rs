@@ -3,7 +3,7 @@
 //! `watch`: waits for a sample above a threshold, says who caused it, and acts, as rtla does.
 
 use std::{
-    fs, mem,
+    fs,
     process::Command,
     time::{Duration, Instant},
 };
@@ -15,7 +15,6 @@ use schedhist_core::{
     groups::SureNames,
     path::Slices,
     raw,
-    recording::file::TimedSnapshot,
     stacks::Stack,
     text::Outlier,
 };
@@ -33,7 +32,7 @@ use crate::{
     },
     output::{note, print},
     setting::{owner, Setting},
-    source::{self, Source},
+    source::{self, Reading, Source},
     sys,
 };
 
@@ -156,8 +155,8 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
     let first = source.read()?;
     let mut named = SureNames::default();
     first.see_names(&mut named);
-    let clock = first.timed;
-    let names = clock.snapshot.names.clone();
+    let names = first.timed.snapshot.names.clone();
+    let clock = Clock::new(&first);
     options::check_metrics(&names, &[metric.to_owned()])?;
     // First the stream: it misses nothing, and blocks the signals that would leave the settings.
     let mut stream = Stream::open(source)?;
@@ -194,6 +193,7 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         summary: args.summary.then(Summary::default),
         names: Rarely::default(),
         slices: Rarely::default(),
+        has_skipped: false,
     };
     let ended = watcher.watch(&mut stream, &names);
     match stream.suppressed(source) {
@@ -223,8 +223,7 @@ struct Watcher<'a> {
     args: &'a Watch,
     source: &'a Source,
     ns: u64,
-    /// See [`unix_ns`].
-    clock: TimedSnapshot,
+    clock: Clock,
     named: SureNames,
     stacks: Option<Stacks>,
     reported: Reported,
@@ -234,20 +233,24 @@ struct Watcher<'a> {
     summary: Option<Summary>,
     names: Rarely,
     slices: Rarely,
+    /// Whether a note has said that slices were not read.
+    has_skipped: bool,
 }
 
-/// Lets work be done for a fifth of the time at most, however often it is asked for.
+/// Lets one kind of work be done for a fifth of the time at most, however often it is asked for.
 #[derive(Default)]
 struct Rarely(Option<Instant>);
 
 impl Rarely {
-    fn run(&mut self, work: impl FnOnce()) {
-        let start = Instant::now();
-        if self.0.is_none_or(|next| next <= start) {
-            work();
-            let end = Instant::now();
-            self.0 = Some(end + (end - start) * 4);
-        }
+    /// Returns when the work begins, if it is to be done.
+    fn begin(&self) -> Option<Instant> {
+        let now = Instant::now();
+        self.0.is_none_or(|next| next <= now).then_some(now)
+    }
+
+    fn end(&mut self, begin: Instant) {
+        let now = Instant::now();
+        self.0 = Some(now + (now - begin) * 4);
     }
 }
 
@@ -279,9 +282,7 @@ impl Watcher<'_> {
                         let text = self.source.text("chains").unwrap_or_default();
                         chains::attach(&mut found, &text);
                         if self.summary.is_none() {
-                            let mut slices = mem::take(&mut self.slices);
-                            slices.run(|| self.explain(&mut found));
-                            self.slices = slices;
+                            self.explain(&mut found);
                         }
                     }
                     if self.report(&found, missed)? {
@@ -295,11 +296,18 @@ impl Watcher<'_> {
     }
 
     /// Finds out what had the CPUs for which tasks in chains waited, while slices tell.
-    fn explain(&self, found: &mut [Outlier]) {
+    fn explain(&mut self, found: &mut [Outlier]) {
+        let Some(begin) = self.slices.begin() else {
+            if !std::mem::replace(&mut self.has_skipped, true) && !self.args.quiet {
+                note("outliers come fast: some chains do not tell behind whom tasks waited");
+            }
+            return;
+        };
         let mut slices = Slices::default();
         if fs::read(self.source.path("slices")).is_ok_and(|data| slices.add(&data).is_ok()) {
             found.iter_mut().for_each(|it| slices.explain(it));
         }
+        self.slices.end(begin);
     }
 
     /// Reports slices and waits that have exceeded the threshold so far. Returns whether to end.
@@ -351,9 +359,10 @@ impl Watcher<'_> {
     fn report(&mut self, found: &[Outlier], missed: u64) -> Result<bool> {
         let quiet = self.args.quiet;
         if !quiet && found.iter().flat_map(Outlier::groups).any(|id| id != 0) {
-            let mut names = mem::take(&mut self.names);
-            names.run(|| self.see_names());
-            self.names = names;
+            if let Some(begin) = self.names.begin() {
+                self.see_names();
+                self.names.end(begin);
+            }
         }
         let patience = Instant::now() + PATIENCE;
         self.missed = self.missed.saturating_add(missed);
@@ -415,7 +424,7 @@ impl Watcher<'_> {
         stack: Option<Option<Stack>>,
     ) -> String {
         if self.args.json {
-            let unix_ns = unix_ns(self.source, &mut self.clock, outlier);
+            let unix_ns = self.clock.unix_ns(self.source, outlier);
             let chain = self.args.chain;
             return shown::json(outlier, names, unix_ns, is_end, stack.as_ref(), chain);
         }
@@ -485,21 +494,48 @@ fn act(action: &Action, event: Event) -> Result {
     }
 }
 
-/// Returns the wall-clock time at which an outlier ended, in nanoseconds since 1970. `clock` is a
-/// snapshot, with its times by both clocks: another one a minute later, as they drift apart, and
-/// after a suspend or if the wall clock was set.
-fn unix_ns(source: &Source, clock: &mut TimedSnapshot, outlier: &Outlier) -> Option<u64> {
-    let end: u64 = outlier.pairs.number("end_ns")?;
-    if source::unix_ns().abs_diff(clock.unix_ns) > 60_000_000_000 {
-        if let Ok(reading) = source.read() {
-            *clock = reading.timed;
+/// The times of a snapshot by the module's clock and by the wall clock.
+struct Clock {
+    module_ns: u64,
+    unix_ns: u64,
+    /// What both clocks of this machine said then.
+    at: (Instant, u64),
+}
+
+impl Clock {
+    fn new(reading: &Reading) -> Self {
+        let timed = &reading.timed;
+        Self {
+            module_ns: timed.snapshot.time,
+            // The snapshot's own time is when it was begun.
+            unix_ns: timed.unix_ns.saturating_sub(timed.read_ns),
+            at: (Instant::now(), source::unix_ns()),
         }
     }
-    // The snapshot's own time is when it was begun.
-    let unix = clock.unix_ns.saturating_sub(clock.read_ns);
-    let time = clock.snapshot.time;
-    let later = unix.saturating_add(end.saturating_sub(time));
-    Some(later.saturating_sub(time.saturating_sub(end)))
+
+    /// Returns whether another snapshot is needed: a minute later, as the clocks drift apart, and
+    /// after a suspend or if the wall clock was set.
+    fn is_old(&self) -> bool {
+        let (instant, unix_ns) = self.at;
+        let passed = instant.elapsed();
+        let by_wall = i128::from(source::unix_ns()) - i128::from(unix_ns);
+        let apart = by_wall.abs_diff(passed.as_nanos() as i128);
+        passed > Duration::from_secs(60) || apart > 10_000_000
+    }
+
+    /// Returns the wall-clock time at which an outlier ended, in nanoseconds since 1970.
+    fn unix_ns(&mut self, source: &Source, outlier: &Outlier) -> Option<u64> {
+        let end: u64 = outlier.pairs.number("end_ns")?;
+        if self.is_old() {
+            if let Ok(reading) = source.read() {
+                *self = Self::new(&reading);
+            }
+        }
+        let later = self
+            .unix_ns
+            .saturating_add(end.saturating_sub(self.module_ns));
+        Some(later.saturating_sub(self.module_ns.saturating_sub(end)))
+    }
 }
 
 #[cfg(test)]
