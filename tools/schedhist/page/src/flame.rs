@@ -578,7 +578,7 @@ fn table(out: &mut String, stacks: &Stacks, whole: u64, labels: &Labels) {
     let weight = if stacks.are_numbers { "number" } else { "time" };
     let heads = format!("{weight}|share|{}", labels.head);
     html::table(out, false, &heads, &mut |out| {
-        for (stack, weight) in all.drain(..).take(LISTED) {
+        for &(stack, weight) in all.iter().take(LISTED) {
             let share = *weight as f64 * 100.0 / whole.max(1) as f64;
             out.push_str("<tr>");
             cell(out, stacks.weight(*weight));

@@ -157,7 +157,7 @@ pub fn write(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
         let mut order: Vec<_> = recording.outliers.listed.iter().enumerate().collect();
         order.sort_by_cached_key(|(_, (_, outlier))| Reverse(outlier.duration_ns));
         table(out, true, &heads, &mut |out| {
-            for (at, (end, outlier)) in order.drain(..) {
+            for &(at, (end, outlier)) in &order {
                 let _ = write!(out, "<tr id=\"o{number}-{at}\">");
                 let has_mark = shown.iter().any(|(metric, _)| metric == home(outlier));
                 let mark = has_mark.then(|| format!("m{number}-{at}"));

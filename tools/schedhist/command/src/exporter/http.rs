@@ -43,8 +43,8 @@ const AT_ONCE: usize = 16;
 /// The bytes of answers that are kept at once. A larger answer is kept alone.
 const MAX_BYTES: usize = 64 << 20;
 
-/// A scrape is sent again for this many times as long as it took, so that clients cannot make the
-/// server read all the time.
+/// A scrape is sent again for this many times as long as it took, times the number of answers that
+/// are kept with it, so that clients cannot make the server read all the time.
 const SHARED_FOR: u32 = 4;
 
 /// What a scrape made.

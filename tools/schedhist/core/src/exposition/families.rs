@@ -4,7 +4,7 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use super::{place, Exposition, Family, Kind, Sample, Value, SERIES_OF_HISTOGRAM};
+use super::{is_of_groups, place, Exposition, Family, Kind, Sample, Value, SERIES_OF_HISTOGRAM};
 use crate::{
     distribution::Distribution,
     engine::{
@@ -152,16 +152,16 @@ impl Builder<'_> {
         }
         self.left = self
             .left
-            .saturating_sub(samples.len() * self.series(name, kind));
+            .saturating_sub(samples.len() * self.series(kind, is_of_groups(name)));
         self.families.push(family(name, help, kind, samples));
     }
 
     /// Returns the number of time series of a sample.
-    fn series(&self, name: &str, kind: Kind) -> usize {
+    fn series(&self, kind: Kind, is_of_groups: bool) -> usize {
         let of_created = self.input.with_created
             && kind != Kind::Gauge
             && self.input.created.is_some()
-            && !name.starts_with("group_");
+            && !is_of_groups;
         let series = match kind {
             Kind::Histogram if !self.input.native => SERIES_OF_HISTOGRAM,
             _ => 1,
@@ -305,7 +305,7 @@ impl Builder<'_> {
         let window = Window::since_load(self.input.snapshot);
         let label = |cpu: u32| vec![("cpu", cpu.to_string())];
         let mut left_out = 0;
-        if window.cpus.len() * self.series("cpu", Kind::Counter) <= self.left {
+        if window.cpus.len() * self.series(Kind::Counter, false) <= self.left {
             if let Some(place) = window.names.counter("switches") {
                 let values = window.cpus.iter().map(|cpu| {
                     let value = cpu.counters.get(place).copied().unwrap_or_default();
@@ -327,7 +327,7 @@ impl Builder<'_> {
             let Some(metric) = window.names.metric(name) else {
                 continue;
             };
-            if window.cpus.len() * self.series("cpu", Kind::Histogram) > self.left {
+            if window.cpus.len() * self.series(Kind::Histogram, false) > self.left {
                 left_out += window.cpus.len() as u64;
                 continue;
             }
@@ -439,7 +439,7 @@ impl Builder<'_> {
     /// of the tasks that no other takes, and then those that waited most since they began. These
     /// times only grow, so that which groups are sent rarely changes from scrape to scrape.
     fn important<'s>(&self, state: &'s Groups) -> Vec<(Labels, &'s Group)> {
-        let series = GroupMetric::COUNT * self.series("group_", Kind::Histogram)
+        let series = GroupMetric::COUNT * self.series(Kind::Histogram, true)
             + GROUP_COUNTERS.len()
             + 4 * CulpritKind::COUNT
             + Distance::BETWEEN_CPUS.len()

@@ -73,13 +73,17 @@ pub struct Exposition {
 impl Exposition {
     /// Returns when the counts of a family began: those of groups, some time after the load.
     fn created_of(&self, family: &Family) -> Option<u64> {
-        let is_since_load = family.kind != Kind::Gauge && !family.name.starts_with(OF_GROUPS);
+        let is_since_load = family.kind != Kind::Gauge && !is_of_groups(&family.name);
         self.created.filter(|_| is_since_load)
     }
 }
 
-/// How the names of families of groups begin.
-const OF_GROUPS: &str = "schedhist_group_";
+/// Returns whether a family is one of groups, by its name.
+fn is_of_groups(name: &str) -> bool {
+    name.strip_prefix("schedhist_")
+        .unwrap_or(name)
+        .starts_with("group_")
+}
 
 /// The first classic bucket holds the samples below `2^FIRST_BITS` ns, as in `openmetrics`.
 const FIRST_BITS: u32 = 8;
