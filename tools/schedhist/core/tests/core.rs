@@ -454,7 +454,8 @@ fn the_table_is_that_of_bcc() {
     assert_eq!(out, expected);
 }
 
-/// As many outliers as `outlier_rate` allows, each with four culprits, take less than 10 kB a second.
+/// As many outliers as `outlier_rate` allows, with four culprits each, take less than 10 kB a
+/// second.
 #[test]
 fn outliers_of_a_busy_machine() {
     let mut random = Random(7);

@@ -130,7 +130,7 @@ run | --dir machine -j | --cpu 0 -- true | notes "of the machine, only CPU 0"
 run | --dir machine -x , | --cpu 0 -- true | notes of the machine, only CPU 0
 run | --dir machine -j | --no-aggr -- true | notes "scope":"cpu1"
 run | --dir machine | --chain -- true | notes --chain: no metric of waits or sleeps is on
-run | --dir machine -j | --chain -- true | refused cannot be used with
+run | --dir machine -x , | --chain -- true | refused cannot be used with
 run | --dir machine | --pid 1 | notes copies of the module's files
 run | --dir machine | --pid 4194305 | notes no such process
 run | --dir machine | --pid '' | refused a value is required
