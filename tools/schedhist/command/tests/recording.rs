@@ -14,7 +14,7 @@ use std::{
 use nix::{
     sys::{
         ptrace,
-        signal::Signal,
+        signal::{kill, Signal},
         wait::{waitpid, WaitPidFlag, WaitStatus},
     },
     unistd::Pid,
@@ -737,6 +737,34 @@ fn two_recorders() {
     );
     let runs = folder.text("report -i runs -j idle");
     assert_eq!(runs.lines().count(), 2, "{runs}");
+}
+
+/// A ring whose file was moved away goes on in a new one, unless another is written there.
+#[test]
+fn moved_away() {
+    let folder = Folder::new("moved-away");
+    fs::write(folder.join("raw"), sim::Machine::new(2, 5, 1).raw()).unwrap();
+    let record = |words: &str| {
+        let mut command = folder.command(&format!("--dir . record -I 10 -o data {words}"));
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let ring = record("--ring 1s");
+    let recorded = || until("there is a recording", || folder.join("data").exists());
+    let signal = |signal| kill(Pid::from_raw(ring.id() as i32), signal).unwrap();
+    recorded();
+    fs::rename(folder.join("data"), folder.join("away")).unwrap();
+    recorded();
+    signal(Signal::SIGSTOP);
+    fs::rename(folder.join("data"), folder.join("away.too")).unwrap();
+    let mut other = record("");
+    recorded();
+    signal(Signal::SIGCONT);
+    let output = ring.wait_with_output().unwrap();
+    let (_, err) = said(&output);
+    assert!(err.contains("another schedhist is writing it"), "{err}");
+    assert_eq!(files(&folder, "data"), ["data"]);
+    other.kill().unwrap();
+    other.wait().unwrap();
 }
 
 /// Only where there is no file, none is kept: here, it cannot be opened to be written.

@@ -61,12 +61,17 @@ fn locked(path: &Path, operation: FlockOperation) -> Result<Option<File>> {
         let file = opened.at(path)?;
         lock(&file, path, operation)?;
         // Another may have got its name before it was locked.
-        let about = file.metadata().at(path)?;
-        let is_same = |now: fs::Metadata| (now.dev(), now.ino()) == (about.dev(), about.ino());
-        if fs::metadata(path).is_ok_and(is_same) {
+        if has_name(&file, path) {
             return Ok(Some(file));
         }
     }
+}
+
+/// Returns whether an open file has this name.
+fn has_name(file: &File, path: &Path) -> bool {
+    let id = |about: fs::Metadata| (about.dev(), about.ino());
+    let ids = (file.metadata().map(id), fs::metadata(path).map(id));
+    matches!(ids, (Ok(a), Ok(b)) if a == b)
 }
 
 impl Writer {
@@ -124,7 +129,8 @@ impl Writer {
     /// Goes on with a recording, or begins one if there is none.
     pub fn append(path: &Path) -> Result<Self> {
         let Some(file) = locked(path, SHARED)? else {
-            let mut writer = Self::begin(path, SHARED)?;
+            check_replaceable(path)?;
+            let mut writer = Self::new(path, SHARED, None, "old", "")?;
             writer.appends = true;
             return Ok(writer);
         };
@@ -146,7 +152,7 @@ impl Writer {
         let new = aside(path);
         while !self.is_named {
             check_replaceable(path)?;
-            if self.older.is_some() {
+            if { self.older.as_ref() }.is_some_and(|older| has_name(older, path)) {
                 let old = with_ending(path, self.old);
                 let _ = fs::remove_file(&old);
                 // A file system may lack links.
@@ -154,11 +160,10 @@ impl Writer {
                     .or_else(|_| fs::rename(path, &old))
                     .at(path)?;
                 fs::rename(&new, path).at(path)?;
-                self.older = None;
                 self.is_named = true;
                 break;
             }
-            // Another may have begun one meanwhile.
+            // Someone may have moved the older one, and another may have begun one meanwhile.
             match renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE) {
                 // A file system may lack this, too.
                 Err(Errno::INVAL) if !path.exists() => fs::rename(&new, path).at(path)?,
@@ -179,6 +184,7 @@ impl Writer {
             }
             self.is_named = true;
         }
+        self.older = None;
         Ok(())
     }
 
