@@ -177,7 +177,7 @@ fn is_valid(printed: &str) -> bool {
 }
 
 /// Returns whether the lines of the C reader have what schedhist never writes, and the decoder may
-/// drop: something twice, numbers that have no meaning, text that is no UTF-8, or a part of a
+/// drop: something twice, numbers that have no meaning, text that cannot be shown, or a part of a
 /// histogram or a group without the rest.
 fn is_odd(printed: &str) -> bool {
     let (mut seen, mut lines) = (BTreeSet::new(), printed.lines());
@@ -200,7 +200,10 @@ fn is_odd(printed: &str) -> bool {
                 "sum" => number(1).count_ones() == 1,
                 "slice" => number(2) > 2,
                 "task" => number(2) > 1,
-                "grouping" => String::from_utf8(text(words[7])).is_err(),
+                "grouping" => match String::from_utf8(text(words[7])) {
+                    Ok(rule) => rule.contains(char::is_control),
+                    Err(_) => true,
+                },
                 "group" => number(3) > 1,
                 "worst" | "buckets" => !of("histogram", &words[1..3]),
                 "group_slices" | "group_waiting" | "group_unseen" => {

@@ -83,17 +83,16 @@ fn status(verb: &str) -> &'static str {
              last one that is cut off; 2 for wrong usage."
         }
         "diff" => {
-            "0, or 1 if a quantile is different and above the limit, and if the output cannot\n\
-             be written; 2 for wrong usage, if a file cannot be read, if the two cannot be\n\
-             compared, and if a limit cannot be judged."
+            "0, or 1 if a quantile is different and above the limit; 2 for wrong usage or a\n\
+             failure, if the two cannot be compared, and if a limit cannot be judged."
         }
         "ab" => {
-            "That of diff: 2 also if a command fails. 127 or 126 if one cannot be executed. If\n\
-             a signal ends ab, that of the command, such as 128 plus the signal."
+            "That of diff: 2 also if a command fails. 127 or 126 if one cannot be executed.\n\
+             If a signal ends ab, that of the command, such as 128 plus the signal."
         }
         "check" => {
-            "0, or 1 if a limit is not kept; 2 for wrong usage or a failure, and if it cannot be\n\
-             told whether one is kept."
+            "0, or 1 if a limit is not kept; 2 for wrong usage or a failure, and if it cannot\n\
+             be told whether one is kept."
         }
         "watch" => {
             "3 if the threshold was exceeded, or else 0;\n1 for a failure, and 2 for wrong usage."

@@ -8,7 +8,7 @@ use super::{decode_header, printable_lines, DecodeError, Reader, Records};
 use crate::engine::{
     format::{
         raw::layout::{types::*, RECORD_LEN},
-        text::Escaped,
+        text::{up_to_nul, Escaped},
     },
     group::records::{CulpritKind, GroupCounter, GroupMetric},
     histogram::bucket::{Precision, Scheme},
@@ -281,7 +281,7 @@ fn parse_grouping(time: u64, mut record: Reader<'_>) -> Option<Groups> {
     let (buckets, rule) = (record.u32()?, record.u32()?);
     let scheme = Precision::new(precision).map(Scheme::new);
     Some(Groups {
-        rule: printable_lines(record.bytes(rule as usize)?),
+        rule: printable_lines(up_to_nul(record.bytes(rule as usize)?)),
         time: Some(time),
         since: Some(since),
         limit: Some(limit),
