@@ -271,7 +271,7 @@ def test_long_waits_hog():
 
 @allow(900)
 def test_long_waits_messages():
-    recording = look(100_000)
+    recording = look(20_000)
     messages(2)
     ended(recording)
 
