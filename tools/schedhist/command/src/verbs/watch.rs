@@ -377,21 +377,16 @@ impl Watcher<'_> {
             let end: u64 = outlier.pairs.number("end_ns").unwrap_or(0);
             let begin = end.saturating_sub(outlier.duration_ns);
             let names = self.named.of(outlier.groups(), begin);
-            let printed = match (quiet, self.summary.take()) {
-                (_, Some(mut summary)) => {
-                    let stack = self.stacks.as_mut();
-                    let stack = stack.map(|stacks| stacks.of(outlier.id, patience));
+            let stacks = self.stacks.as_mut();
+            let stack = stacks.map(|stacks| stacks.of(outlier.id, patience));
+            let printed = match (quiet, &mut self.summary) {
+                (_, Some(summary)) => {
                     let name = |group| shown::name_of(group, &names);
                     summary.add(outlier, &name, stack.flatten().as_deref());
-                    self.summary = Some(summary);
                     Ok(())
                 }
                 (true, None) => Ok(()),
-                (false, None) => {
-                    let stack = self.stacks.as_mut();
-                    let stack = stack.map(|stacks| stacks.of(outlier.id, patience));
-                    print(&self.shown(outlier, is_end, &names, stack))
-                }
+                (false, None) => print(&self.shown(outlier, is_end, &names, stack)),
             };
             // Also if nobody reads the output any more.
             if !is_end {
