@@ -14,8 +14,8 @@ pub mod names;
 pub mod owner;
 
 use std::{
-    fs::{self, File},
-    os::unix::fs::MetadataExt,
+    fs::{self, File, OpenOptions},
+    os::unix::fs::{FileExt, MetadataExt},
 };
 
 use locks::Lock;
@@ -94,7 +94,17 @@ impl Memory {
             ];
             lines.map(|line| format!("{line}\n")).concat()
         });
-        fs::write(path, text).at(path)
+        // In one step, as a kill must not leave half of it. What then is beyond it is not read.
+        let write = |file: File| {
+            file.write_all_at(text.as_bytes(), 0)?;
+            file.set_len(text.len() as u64)
+        };
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        file.and_then(write).at(path)
     }
 
     /// Returns whether the setting still is what was written: another program may have written it
