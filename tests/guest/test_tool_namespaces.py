@@ -2,14 +2,17 @@
 """The command in containers, which share the module, but not their PIDs, cgroups and /run; and what it leaves if
 it is killed."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Callable
 
 from harness import cgroup
-from harness.test import DEBUGFS, Wrong, eq, matches, read, run, start, value, wait_until, within, write
+from harness.process import LIBC
+from harness.test import DEBUGFS, Wrong, eq, matches, note, read, run, start, value, wait_until, within, write
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           samples, says, soon_grouped_by, tool)
 from test_tool_run import check_counts, is_watched, rules
@@ -271,3 +274,43 @@ def test_tool_killed():
         """, "sh", TOOL)
     eq("on_outlier", value("on_outlier"), "tracing_off")
     says(tool("doctor").out, "on_outlier is 'tracing_off', for no schedhist that is known here")
+
+
+def stops(*words: str):
+    """Runs a command from one entry or exit of a system call to the next one, and kills it when this is closed."""
+    PTRACE_TRACEME, PTRACE_SYSCALL = 0, 24
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        LIBC.ptrace(PTRACE_TRACEME, 0, 0, 0)
+        os.execv(TOOL, [TOOL, *words])
+    runs = True
+    try:
+        while runs := os.WIFSTOPPED(os.waitpid(pid, 0)[1]):
+            yield
+            LIBC.ptrace(PTRACE_SYSCALL, pid, 0, 0)
+    finally:
+        if runs:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def test_tool_killed_anywhere():
+    """Wherever a watch is killed, the next command restores what it has set: after each change of the setting or of
+    what is noted of it."""
+    begin()
+    lock = Path("/run/schedhist-threshold_ns-runq.lock")
+    kills = changes = 0
+    while kills == changes:
+        kills, changes, before = kills + 1, 0, None
+        running = stops("watch", "-T", "60000000", "-d", "0.1")
+        for _ in running:
+            now = lock.exists() and lock.read_text(), is_watched("runq")
+            changes += before is not None and now != before
+            before = now
+            if changes == kills:
+                break
+        running.close()
+        tool("ctl")
+        eq(f"the threshold, killed when it was {before}", is_watched("runq"), False)
+    within("changes", 4, changes)
