@@ -19,6 +19,8 @@
  *				of records; none if all are empty
  *	OFFLINE			for each possible CPU that is offline
  *	LONG_WAITS		once a limit was set: for each possible CPU
+ *	CHAIN			while chain is not 0: each chain that is kept, then
+ *	  HOP			its tasks, from that of the outlier back in time
  *	GROUPING		while tasks are grouped: how, then
  *	  GROUPING_MORE		more about them
  *	  GROUP			each group, of all CPUs together

@@ -179,11 +179,11 @@ pub struct Cpudist {
     pub extension: bool,
 }
 
-/// Print waits for a CPU above a limit, and who ran
+/// Print waits for a CPU above a limit, and who had it
 #[derive(Args)]
 #[command(after_help = "Examples:\n\
              \x20 schedhist runqslower           # waits above 10 ms\n\
-             \x20 schedhist runqslower 500us -P  # with all that ran meanwhile")]
+             \x20 schedhist runqslower 500us -P  # with all tasks that ran meanwhile")]
 pub struct Runqslower {
     /// Microseconds
     #[arg(value_name = "MIN_US", default_value = "10000", value_parser = parsed(least_wait))]
@@ -194,7 +194,7 @@ pub struct Runqslower {
     /// Only the threads of this process
     #[arg(short, long, value_parser = number(1_u32))]
     pub pid: Option<u32>,
-    /// Also print all that ran meanwhile, longest first
+    /// Also print all tasks that ran meanwhile, longest first
     #[arg(short = 'P', long)]
     pub previous: bool,
 }
@@ -215,7 +215,7 @@ pub struct Groups {
     /// Number of intervals [default: until ^C]
     #[arg(value_parser = number(1_u64))]
     pub count: Option<u64>,
-    /// Show who kept others waiting, at least how long
+    /// Show who kept others waiting, and how long at least
     #[arg(long, conflicts_with = "quantiles")]
     pub offenders: bool,
     /// At most N groups [default: 20]
@@ -261,7 +261,7 @@ pub struct Run {
     /// Begin to measure after MS milliseconds
     #[arg(short = 'D', long, value_name = "MS", value_parser = parsed(milliseconds))]
     pub delay: Option<Duration>,
-    /// Of the machine, only these CPUs, such as 0-3,8
+    /// Only these CPUs of the machine, such as 0-3,8
     #[arg(short = 'C', long, value_name = "LIST", value_parser = parsed(CpuList::parse))]
     pub cpu: Option<CpuList>,
     /// Also print each CPU of the machine
@@ -365,7 +365,7 @@ pub struct Report {
     /// With --html: another recording beside it
     #[arg(long, value_name = "FILE", requires = "html")]
     pub against: Option<PathBuf>,
-    /// With --html: stacks, by perf script or folded
+    /// With --html: stacks from perf script, or folded
     #[arg(long, value_name = "FILE", requires = "html")]
     pub stacks: Vec<PathBuf>,
     /// With --html: whether these limits were kept, see check
@@ -416,7 +416,7 @@ pub struct Ab {
     /// Run each N times
     #[arg(short, long, value_name = "N", default_value = "6", value_parser = number(1_u64))]
     pub repeat: u64,
-    /// Rounds before, which are not measured
+    /// Unmeasured rounds before
     #[arg(short, long, value_name = "N", default_value = "1", value_parser = number(0_u64))]
     pub warmup: u64,
     /// A shell command to run before each run
@@ -466,7 +466,7 @@ pub struct Check {
                  Examples:\n\
                  \x20 schedhist watch -T 10ms --stacks  # the next wait above 10 ms\n\
                  \x20 schedhist watch -T 10ms -d 1h -q  # whether there is one in an hour\n\
-                 \x20 schedhist watch -T 5ms -d 1m --summary  # who causes waits, in all"
+                 \x20 schedhist watch -T 5ms -d 1m --summary  # who causes waits, in total"
 )]
 pub struct Watch {
     /// The metric
@@ -532,7 +532,7 @@ pub struct Man {
 /// Draw the stacks that perf script prints
 #[derive(Args)]
 #[command(after_help = "Examples:\n\
-             \x20 schedhist flamegraph offcpu.txt  # what perf script has printed")]
+             \x20 schedhist flamegraph offcpu.txt  # the output of perf script")]
 pub struct Flamegraph {
     /// Print folded stacks instead of a picture
     #[arg(long, conflicts_with = "title")]
@@ -540,7 +540,7 @@ pub struct Flamegraph {
     /// The heading of the picture
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub title: Option<String>,
-    /// What perf script has printed [default: standard input]
+    /// The output of perf script [default: standard input]
     pub file: Option<PathBuf>,
 }
 
@@ -549,7 +549,7 @@ pub struct Flamegraph {
 #[command(after_help = "Examples:\n\
              \x20 schedhist export                              # serve them to Prometheus\n\
              \x20 schedhist export --once --format openmetrics  # print them once\n\
-             \x20 schedhist export --perfetto out.pftrace       # a recording")]
+             \x20 schedhist export --perfetto out.pftrace       # convert a recording")]
 pub struct Export {
     /// Write a trace for Perfetto instead
     #[arg(long, value_name = "OUT",
@@ -566,7 +566,7 @@ pub struct Export {
     /// Write a file for node_exporter instead
     #[arg(long, value_name = "PATH")]
     pub textfile: Option<PathBuf>,
-    /// Seconds between two writes of the file
+    /// Seconds between writes of the file
     #[arg(long, value_name = "SEC", default_value = "15", requires = "textfile", conflicts_with = "once",
         value_parser = parsed(seconds))]
     pub interval: Duration,
@@ -596,10 +596,10 @@ pub struct Export {
              \x20 schedhist top -i schedhist.data       # play a recording\n\
              \x20 schedhist top --once                  # print one interval")]
 pub struct Top {
-    /// Play a recording, an interval each SEC
+    /// Play a recording, one interval each SEC
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "once")]
     pub input: Option<PathBuf>,
-    /// Seconds between two updates
+    /// Seconds between updates
     #[arg(short = 'd', long, value_name = "SEC", default_value = "1", value_parser = parsed(seconds))]
     pub interval: Duration,
     /// The metric of the heat map

@@ -71,16 +71,16 @@ fn status(verb: &str) -> &'static str {
     match verb {
         "run" => {
             "That of the command: 128 plus the signal if one ended it, 127 if there is no\n\
-             such command, 126 if it cannot be executed, and of several runs the highest;\n\
-             0 if it was attached, 1 if nothing of that could be measured; 2 for wrong usage."
+             such command, 126 if it cannot be executed; the highest of several runs.\n\
+             If attached, 0, or 1 if nothing could be measured; 2 for wrong usage."
         }
         "record" => {
             "That of the command, as for run, or 0 without one;\n\
              1 for a failure, and 2 for wrong usage."
         }
         "report" => {
-            "0, or 1 for a failure, and if a part of the recording cannot be read, but for a\n\
-             last one that is cut off; 2 for wrong usage."
+            "0, or 1 for a failure, also if a part of the recording cannot be read, unless\n\
+             only its end is cut off; 2 for wrong usage."
         }
         "diff" => {
             "0, or 1 if a quantile is different and above the limit; 2 for wrong usage or a\n\
@@ -112,7 +112,7 @@ const FILES: [(&str, &str, &str); 9] = [
     (
         "runqlat cpudist runqslower run ab watch ctl",
         "/run/schedhist*.lock",
-        "What verbs have set, and restore when they end.",
+        "Settings that verbs have changed, and restore when they end.",
     ),
     (
         "record report export top",
@@ -122,7 +122,7 @@ const FILES: [(&str, &str, &str); 9] = [
     (
         "record report diff export top",
         "FILE.1",
-        "What came before FILE, with record \\-\\-ring: both are read as one recording.",
+        "What record \\-\\-ring recorded before FILE: both are read as one.",
     ),
     ("record run", "FILE.old", "An older recording of that name."),
     (
@@ -133,7 +133,7 @@ const FILES: [(&str, &str, &str); 9] = [
     (
         "watch",
         "/sys/kernel/tracing/instances/schedhist\\-watch\\-PID\\-N",
-        "Where \\-\\-stacks reads them, while it runs.",
+        "Where \\-\\-stacks reads the stacks, while watch runs.",
     ),
     (
         "schedhist hist groups run report diff ab watch",
@@ -182,7 +182,7 @@ const ENVIRONMENT: [(&str, &str, &str); 7] = [
     (
         "export",
         "LISTEN_PID, LISTEN_FDS",
-        "Sockets of systemd's to serve at, in place of those of \\-\\-listen.",
+        "Sockets passed by systemd, to serve on instead of \\-\\-listen.",
     ),
 ];
 
