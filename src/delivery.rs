@@ -51,6 +51,7 @@ use crate::{
             WaitPart, //
         },
         switch::{
+            Cause,
             Pending,
             Sample, //
         },
@@ -124,7 +125,7 @@ impl Delivery {
             emit(cpu, sample, &task());
         }
         if let Some(wait) = long_wait.filter(|_| events::trace_long_wait_enabled()) {
-            emit_long_wait(cpu, wait, &task());
+            emit_long_wait(wait, sample.cause, &task());
         }
         if let Some(watched) = watched {
             { &self.outliers }.check(watched, cpu, sample, long_wait, task);
@@ -207,7 +208,7 @@ fn emit(cpu: u32, sample: &Sample, task: &Identity) {
 
 #[cold]
 #[inline(never)]
-fn emit_long_wait(cpu: u32, wait: &LongWait, task: &Identity) {
+fn emit_long_wait(wait: &LongWait, cause: Cause, task: &Identity) {
     let (idle_cpu, idle, distance) = match wait.longest {
         Some(longest) => (longest.cpu as i32, longest.idle, longest.distance),
         None => (-1, 0, Distance::None),
@@ -216,7 +217,6 @@ fn emit_long_wait(cpu: u32, wait: &LongWait, task: &Identity) {
         task.pid,
         &task.comm,
         task.prio,
-        cpu,
         wait.part(WaitPart::Waited),
         wait.part(WaitPart::OwnIdle),
         wait.idle_elsewhere(),
@@ -224,6 +224,7 @@ fn emit_long_wait(cpu: u32, wait: &LongWait, task: &Identity) {
         idle_cpu,
         idle,
         distance,
+        cause,
         task.group.number(),
     );
 }

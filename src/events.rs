@@ -39,10 +39,11 @@
 //! `named!`, in a file that `Kbuild` lists. A record stores the number of an enum's variant in one
 //! byte, and prints the variant's name. perf takes a field whose type is followed by `as weight` as
 //! the weight of the event: the period of its sample, and what it adds to a count. A field whose
-//! type is followed by `= field - field` is computed from two earlier ones, and is no argument.
+//! type is followed by `= field - field` is computed from two earlier ones, and is no argument; nor
+//! is one with `= this`, the CPU that writes the record.
 //!
 //! The arguments have the order of the fields. There are at most twelve, as many as a BPF program
-//! on a raw tracepoint gets; `outlier` and `hop` have twelve. A record has its fields sorted by
+//! on a raw tracepoint gets; `long_wait`, `outlier` and `hop` have twelve. A record has its fields sorted by
 //! alignment, so that it has no holes.
 
 use crate::engine::{
@@ -151,7 +152,7 @@ trace_events! {
         /// The task's kernel priority.
         prio: i32,
         /// The CPU that it got.
-        cpu: Cpu,
+        cpu: Cpu = this,
         /// How long it waited, in nanoseconds.
         duration_ns: Ns as weight,
         /// For how much of that its own CPU was idle: waking up.
@@ -168,10 +169,12 @@ trace_events! {
         /// How far that is from the CPU that the task got, by what they share.
         distance: Distance,
         /// As in the event `runq`.
+        cause: Cause,
+        /// As in the event `runq`.
         group: u32,
     } => "comm={comm} pid={pid} prio={prio} cpu={cpu} duration_ns={duration_ns} "
         "own_idle_ns={own_idle_ns} idle_elsewhere_ns={idle_elsewhere_ns} unknown_ns={unknown_ns} "
-        "idle_cpu={idle_cpu} idle_ns={idle_ns} distance={distance} group={group}";
+        "idle_cpu={idle_cpu} idle_ns={idle_ns} distance={distance} cause={cause} group={group}";
 
     /// A sample above the threshold of its metric.
     ///

@@ -2,7 +2,7 @@
 
 //! Prints the header with the `TRACE_EVENT`s.
 
-use crate::model::{Class, Enum, Event, Field, System, Type};
+use crate::model::{Class, Computed, Enum, Event, Field, System, Type};
 
 /// Prints the header.
 pub(crate) fn print(system: &System) -> String {
@@ -204,10 +204,14 @@ fn record(class: &Class, system: &System) -> String {
                 "\t\tmemcpy(__entry->{name}, {name}, TASK_COMM_LEN);\n\
                  \t\t__entry->{name}[TASK_COMM_LEN - 1] = '\\0';\n"
             ),
-            _ => match &field.difference {
-                Some((from, less)) => format!("\t\t__entry->{name} = {from} - {less};\n"),
-                None => format!("\t\t__entry->{name} = {name};\n"),
-            },
+            _ => {
+                let value = match &field.computed {
+                    Some(Computed::Difference(from, less)) => format!("{from} - {less}"),
+                    Some(Computed::ThisCpu) => "raw_smp_processor_id()".to_owned(),
+                    None => name.clone(),
+                };
+                format!("\t\t__entry->{name} = {value};\n")
+            }
         };
     }
     let argument = |index: &usize| {

@@ -94,9 +94,7 @@ impl Class {
 
     /// Returns the fields that are arguments, in their order.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &Field> {
-        self.fields
-            .iter()
-            .filter(|field| field.difference.is_none())
+        self.fields.iter().filter(|field| field.computed.is_none())
     }
 
     /// Returns the fields in the order of a record: by alignment, so that there are no holes.
@@ -120,8 +118,16 @@ pub(crate) struct Field {
     pub(crate) ty: Type,
     /// Whether perf takes the value as the weight of the event.
     pub(crate) is_weight: bool,
-    /// The fields whose difference this one is, if it is no argument.
-    pub(crate) difference: Option<(String, String)>,
+    /// What it is computed from, if it is no argument.
+    pub(crate) computed: Option<Computed>,
+}
+
+/// What a field is computed from.
+pub(crate) enum Computed {
+    /// The difference of two arguments.
+    Difference(String, String),
+    /// The CPU that writes the record.
+    ThisCpu,
 }
 
 /// The type of a field.

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use crate::lexer::{self, Kind, Token};
-use crate::model::{Class, Docs, Enum, Event, Field, System, Type, Value};
+use crate::model::{Class, Computed, Docs, Enum, Event, Field, System, Type, Value};
 
 /// The most arguments that a BPF program on a raw tracepoint can get.
 const MAX_ARGUMENTS: usize = 12;
@@ -192,7 +192,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes `{ name: Type, … }`. One of the types may be followed by `as weight`, and a type by
-    /// `= name - name`, with the names of earlier arguments.
+    /// `= name - name`, with the names of earlier arguments, or `= this`.
     fn fields(&mut self, enums: &[Rc<Enum>]) -> Result<Vec<Field>, String> {
         let mut fields = Vec::new();
         self.expect(&["{"])?;
@@ -214,9 +214,9 @@ impl<'a> Parser<'a> {
                     return self.error("an event has one weight at most");
                 }
             }
-            let difference = self.difference(&ty, &fields)?;
-            let arguments = fields.iter().filter(|field| field.difference.is_none());
-            if difference.is_none() && arguments.count() == MAX_ARGUMENTS {
+            let computed = self.computed(ty_name, &fields)?;
+            let arguments = fields.iter().filter(|field| field.computed.is_none());
+            if computed.is_none() && arguments.count() == MAX_ARGUMENTS {
                 return self.error(format_args!(
                     "an event has at most {MAX_ARGUMENTS} arguments"
                 ));
@@ -235,7 +235,7 @@ impl<'a> Parser<'a> {
                 name: name.into(),
                 ty,
                 is_weight,
-                difference,
+                computed,
             });
             self.expect(&[","])?;
             docs = self.docs();
@@ -243,28 +243,31 @@ impl<'a> Parser<'a> {
         Ok(fields)
     }
 
-    /// Takes `= name - name`, if it comes next, for a field of the type `ty` that follows `fields`.
-    fn difference(
-        &mut self,
-        ty: &Type,
-        fields: &[Field],
-    ) -> Result<Option<(String, String)>, String> {
+    /// Takes `= name - name` or `= this`, if it comes next, for a field of the type `ty` that follows
+    /// `fields`.
+    fn computed(&mut self, ty: &str, fields: &[Field]) -> Result<Option<Computed>, String> {
         if !self.eat("=") {
             return Ok(None);
+        }
+        if self.eat("this") {
+            return match ty {
+                "Cpu" => Ok(Some(Computed::ThisCpu)),
+                _ => self.error("`this` is of the type `Cpu`"),
+            };
         }
         let from = self.argument(fields)?;
         self.expect(&["-"])?;
         let less = self.argument(fields)?;
-        if !matches!(ty, Type::Number(number) if number.c == "u64") {
+        if !matches!(ty, "u64" | "Ns") {
             return self.error("a difference is of the type `u64` or `Ns`");
         }
-        Ok(Some((from, less)))
+        Ok(Some(Computed::Difference(from, less)))
     }
 
     /// Takes the name of one of the `fields` that are arguments.
     fn argument(&mut self, fields: &[Field]) -> Result<String, String> {
         let name = self.take(Kind::Word)?;
-        let mut arguments = fields.iter().filter(|field| field.difference.is_none());
+        let mut arguments = fields.iter().filter(|field| field.computed.is_none());
         match arguments.any(|field| field.name == name) {
             true => Ok(name.into()),
             false => self.error(format_args!("no argument `{name}` comes before")),

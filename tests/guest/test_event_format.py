@@ -40,8 +40,9 @@ FORMATS = {
     int idle_cpu 60 4 1
     unsigned int group 64 4 0
     char comm[16] 68 16 0
-    u8 distance 84 1 0""", "comm pid prio cpu duration_ns own_idle_ns idle_elsewhere_ns unknown_ns idle_cpu idle_ns "
-                            "distance group"),
+    u8 distance 84 1 0
+    u8 cause 85 1 0""", "comm pid prio cpu duration_ns own_idle_ns idle_elsewhere_ns unknown_ns idle_cpu idle_ns "
+                         "distance cause group"),
     "outlier": ("""u64 id 8 8 0
     u64 end_ns 16 8 0
     u64 duration_ns 24 8 0

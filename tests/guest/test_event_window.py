@@ -128,6 +128,9 @@ def test_event_window():
     if more or sum(less.values()) != missed:
         raise Wrong(f"perf sees others, and bpftrace missed {missed}: {list(more)[:5]}, {list(less)[:5]}")
     eq("what trace-cmd sees", sorted(of_trace_cmd), sorted(ftrace))
+    waits = {event: Counter(re.findall(rf"^{event}: .* pid=(\d+) .* cpu=(\d+) duration_ns=([1-9]\d*) .*cause=(\w+) "
+                                       r"group=(\d+)$", "\n".join(ftrace), re.MULTILINE)) for event in ("runq", "long_wait")}
+    eq("what long_wait has in common with runq", waits["long_wait"], waits["runq"])
     check_samples(before, after, ftrace)
     seen = [Counter(line.partition(":")[0] for line in lines) for lines in (ftrace, of_perf, of_trace_cmd)]
     for event, wanted in expected_counts(before, after, ftrace).items():

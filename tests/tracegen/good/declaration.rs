@@ -87,7 +87,7 @@ trace_events! {
     /// An event called like its class.
     event task: task;
 
-    /// A field that is printed twice, a weight, and a field that is no argument.
+    /// A field that is printed twice, a weight, and fields that are no arguments.
     event any {
         /// The value.
         value: State,
@@ -97,5 +97,7 @@ trace_events! {
         end_ns: Ns,
         /// When it began.
         start_ns: Ns = end_ns - took_ns,
-    } => "value={value}, again {value} {took_ns} {start_ns} {end_ns}";
+        /// Where.
+        cpu: Cpu = this,
+    } => "value={value}, again {value} {took_ns} {start_ns} {end_ns} {cpu}";
 }

@@ -158,7 +158,7 @@ pub(crate) fn trace_any_enabled() -> bool {
     unsafe { kernel::jump_label::static_branch_unlikely!(crate::bindings::__tracepoint_any, kernel::bindings::tracepoint, key) }
 }
 
-/// A field that is printed twice, a weight, and a field that is no argument.
+/// A field that is printed twice, a weight, and fields that are no arguments.
 ///
 /// - `value`: The value.
 /// - `took_ns`: How long it took.

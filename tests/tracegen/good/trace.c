@@ -77,6 +77,7 @@ CHECK_SIZE(everything, second_comm, TASK_COMM_LEN);
 CHECK_SIZE(any, took_ns, 8);
 CHECK_SIZE(any, end_ns, 8);
 CHECK_SIZE(any, start_ns, 8);
+CHECK_SIZE(any, cpu, 4);
 CHECK_SIZE(any, value, 1);
 
 #ifndef DEFINE_RUST_DO_TRACE

@@ -223,6 +223,7 @@ DECLARE_EVENT_CLASS(any,
 		__field(u64, took_ns)
 		__field(u64, end_ns)
 		__field(u64, start_ns)
+		__field(unsigned int, cpu)
 		__field(u8, value)
 	),
 
@@ -230,15 +231,17 @@ DECLARE_EVENT_CLASS(any,
 		__entry->took_ns = took_ns;
 		__entry->end_ns = end_ns;
 		__entry->start_ns = end_ns - took_ns;
+		__entry->cpu = raw_smp_processor_id();
 		__entry->value = value;
 	),
 
-	TP_printk("value=%s, again %s %llu %llu %llu",
+	TP_printk("value=%s, again %s %llu %llu %llu %u",
 		  show_sample_state(__entry->value),
 		  show_sample_state(__entry->value),
 		  (unsigned long long)__entry->took_ns,
 		  (unsigned long long)__entry->start_ns,
-		  (unsigned long long)__entry->end_ns)
+		  (unsigned long long)__entry->end_ns,
+		  __entry->cpu)
 );
 
 DEFINE_EVENT_FN(any, any,
