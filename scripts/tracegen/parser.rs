@@ -213,6 +213,9 @@ impl<'a> Parser<'a> {
                 if fields.iter().any(|field: &Field| field.is_weight) {
                     return self.error("an event has one weight at most");
                 }
+                if self.eat("=") {
+                    return self.error("a weight is an argument");
+                }
             }
             let computed = self.computed(ty_name, &fields)?;
             let arguments = fields.iter().filter(|field| field.computed.is_none());
