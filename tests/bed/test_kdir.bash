@@ -87,7 +87,7 @@ kdir_empty() {
 kdir_space() {
 	kdir="$work/a build folder"
 	mkdir -p "$kdir"
-	kdir_refuses "has a space or a colon in it" "ln -s"
+	kdir_refuses "has a space, a colon or the like in it" "ln -s"
 }
 
 kdir_tree_space() {
@@ -127,8 +127,16 @@ kdir_old_missing() {
 	kdir_old 6.1.3-amd64
 }
 
+# What crates are built from, and the layout of structures.
+has_library() {
+	export RUST_LIB_SRC=$work/library
+	mkdir -p "$RUST_LIB_SRC/core/src"
+	touch "$RUST_LIB_SRC/core/src/lib.rs" "$kdir/vmlinux"
+}
+
 # Such a kernel is told, and tried.
 kdir_untested() {
+	has_library
 	run 0 scripts/check-kdir "$kdir"
 	says "never with $1: it may not build"
 }
@@ -155,6 +163,27 @@ kdir_cfi() {
 	echo "CONFIG_$1=y" >> "$kdir/include/config/auto.conf"
 	kdir_refuses "built with CONFIG_CFI, and without CONFIG_CFI_ICALL_NORMALIZE_INTEGERS" "make run"
 	echo CONFIG_CFI_ICALL_NORMALIZE_INTEGERS=y >> "$kdir/include/config/auto.conf"
+	kdir_accepts
+}
+
+# Only its C compiler knows where the members of structures are.
+kdir_randstruct() {
+	echo CONFIG_RANDSTRUCT=y >> "$kdir/include/config/auto.conf"
+	kdir_refuses "built with CONFIG_RANDSTRUCT" "make run"
+}
+
+kdir_clang() {
+	echo CONFIG_CC_IS_CLANG=y >> "$kdir/include/config/auto.conf"
+	kdir_refuses "built with clang" "make LLVM=1"
+	LLVM=1 kdir_accepts
+}
+
+# Compiled crates of an older kernel lack what the module uses: its own are built, with what these need.
+kdir_old_crates() {
+	kdir_refuses "the layout of the scheduler's structures is missing (vmlinux)"
+	touch "$kdir/vmlinux"
+	kdir_refuses "core library is not installed"
+	has_library
 	kdir_accepts
 }
 
@@ -282,6 +311,7 @@ check kdir/old kdir_of 6.1.1-amd64 kdir_old 6.1.1-amd64
 check kdir/old-missing kdir_old_missing
 check kdir/new kdir_of 99.1.2-amd64 kdir_untested 99.1.2-amd64
 check kdir/between kdir_of 6.13.1-amd64 kdir_untested 6.13.1-amd64
+check kdir/of-others kdir_of "$kdir_newest.0-1.el11.x86_64" kdir_untested "$kdir_newest.0-1.el11.x86_64"
 check kdir/utsrelease kdir_of - kdir_utsrelease
 check kdir/no-release kdir_of - kdir_no_release
 check kdir/old-rt kdir_of 6.12.1-amd64 kdir_old_rt
@@ -294,6 +324,10 @@ check kdir/no-sched-info kdir kdir_without SCHED_INFO
 check kdir/no-smp kdir kdir_without SMP
 check kdir/no-tracing kdir kdir_without TRACING
 check kdir/cfi kdir kdir_cfi CFI
+check kdir/randstruct kdir kdir_randstruct
+check kdir/glue-randstruct kdir glue_refuses CONFIG_RANDSTRUCT '1i CONFIG_RANDSTRUCT=y'
+check kdir/clang kdir kdir_clang
+check kdir/old-crates kdir_of 6.12.1-amd64 kdir_old_crates
 check kdir/cfi-clang kdir kdir_cfi CFI_CLANG
 check kdir/glue-no-smp kdir glue_without SMP
 check kdir/glue-no-tracing kdir glue_without TRACING
@@ -307,7 +341,7 @@ check kdir/no-tools kdir kdir_no_tools
 check kdir/usage kdir_usage
 check kdir/make make_refuses "there is no such folder" KDIR=/nonexistent
 check kdir/make-empty make_refuses "KDIR is empty" KDIR=
-check kdir/make-space make_refuses "has a space or a colon" "KDIR=/a folder"
+check kdir/make-space make_refuses "has a space, a colon" "KDIR=/a folder"
 check kdir/make-clean-space make_clean_space
 check kdir/make-of-other kdir make_of_other
 check kdir/make-install make_refuses "there is no such folder" install KDIR=/nonexistent
