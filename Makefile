@@ -32,9 +32,10 @@ TOOL_TARGET := $(build)/tools-target
 modules:
 	@scripts/check-kdir "$$KDIR"
 	@$(as_owner)
+	@mkdir -p $(staged) && touch $(staged)/.started
 	@scripts/crates/stage $(CURDIR) $(staged) $(KDIR)
 	$(MAKE) -C $(KDIR) M=$(staged) $(tools) modules
-	@cp $(staged)/schedhist.ko .
+	@cp $(staged)/schedhist.ko . && mv $(staged)/.started $(staged)/.made
 
 ## tools      build the command schedhist, its manual pages and completions, in build/tools
 #             Needs cargo 1.85 or later, which fetches the crates that tools/schedhist/*/Cargo.toml name.
