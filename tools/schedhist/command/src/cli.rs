@@ -30,7 +30,7 @@ use crate::{
     hide_possible_values = true,
     after_help = "Without a verb, shows a live view on a terminal, or else prints a summary since\n\
              the module was loaded.\n\
-             A verb that changes a setting restores it when it ends.\n\
+             Verbs other than ctl restore the settings that they change.\n\
              Times may have a unit: 100us, 10ms, 0.5s, 5m, 2h, 1d.\n\
              See schedhist help metrics, schedhist help causes, and docs/tool.md."
 )]
@@ -132,7 +132,7 @@ pub struct Bcc {
 pub struct Hist {
     #[command(flatten)]
     pub style: StyleArgs,
-    /// Default: runq; seconds, number of intervals
+    /// Metrics (default: runq), seconds, intervals
     #[arg(value_name = "METRIC... INTERVAL COUNT", value_parser = metric())]
     pub words: Vec<String>,
     /// One histogram for each CPU
@@ -403,8 +403,8 @@ pub struct Diff {
 #[derive(Args)]
 #[command(
     override_usage = "schedhist ab [OPTIONS] [METRIC]... -- A... -- B...",
-    after_help = "Both run once to warm up, then in turns, A or B first. They must succeed. What\n\
-                  they print to standard output is dropped.\n\n\
+    after_help = "Both run once to warm up, and then in turns. They must succeed. Their standard\n\
+                  output is dropped.\n\n\
                   Examples:\n\
                   \x20 schedhist ab -- ./before -- ./after               # compare two builds\n\
                   \x20 schedhist ab --prepare sync -- make -j4 -- make -j8  # sync before each\n\
@@ -502,7 +502,7 @@ pub struct Watch {
 #[derive(Args)]
 #[command(after_help = "Examples:\n\
              \x20 schedhist ctl                             # all settings\n\
-             \x20 schedhist ctl threshold_ns/runq 10000000  # note waits above 10 ms\n\
+             \x20 schedhist ctl threshold_ns/runq 10000000  # report waits above 10 ms\n\
              \x20 schedhist ctl enable 0                    # stop measuring")]
 pub struct Ctl {
     /// A setting, such as enable
