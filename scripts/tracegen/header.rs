@@ -230,7 +230,7 @@ fn record(class: &Class, system: &System) -> String {
     format!(
         "\tTP_STRUCT__entry(\n{fields}\t),\n\n\tTP_fast_assign(\n{assignments}\t),\n\n\
          \tTP_printk(\"{}\",\n\t\t  {})",
-        class.format.replace('"', "\\\""),
+        class.format,
         arguments.join(",\n\t\t  ")
     )
 }
