@@ -49,7 +49,7 @@ run_fails() {
 	# A suite that cannot even begin ends, too.
 	rm "$tree/tests/bed/run"
 	run 1 "$tree/tests/run" bed
-	says "not ok bed: exited with status 137" "0 passed, 1 failed"
+	says "not ok bed: exited with status 127" "0 passed, 1 failed"
 	fake scripts/bed/kernel 'mkdir -p cache/state; echo "its rustc is newer" > cache/state/no-7.3; exit 77'
 	run 77 "$tree/tests/run" bed
 	says $'skip kernel: its rustc is newer\n0 passed, 0 failed, 1 skipped'
