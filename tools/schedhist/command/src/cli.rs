@@ -32,7 +32,7 @@ use crate::{
              the module was loaded.\n\
              Verbs other than ctl restore the settings that they change.\n\
              Times may have a unit: 100us, 10ms, 0.5s, 5m, 2h, 1d.\n\
-             See schedhist help metrics, schedhist help causes, and docs/tool.md."
+             See schedhist help metrics, help causes, help chain, and docs/tool.md."
 )]
 pub struct Cli {
     /// Read a copy of the module's files
@@ -94,6 +94,17 @@ pub struct StyleArgs {
     pub separator: Option<String>,
 }
 
+/// The part of a recording that is looked at.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct When {
+    /// Only from A to B in the recording: 90, 2m or 14:00
+    #[arg(long, value_name = "A,B", value_parser = parsed(times))]
+    pub time: Option<Times>,
+    /// Only the last 30s, 10m or 2h of the recording
+    #[arg(long, value_name = "TIME", conflicts_with = "time", value_parser = parsed(seconds))]
+    pub last: Option<Duration>,
+}
+
 /// The options of the tools of BCC.
 #[derive(Args)]
 pub struct Bcc {
@@ -115,9 +126,9 @@ pub struct Bcc {
     /// A table for each thread
     #[arg(short = 'L', long, group = "split")]
     pub tids: bool,
-    /// Only this process
-    #[arg(short, long, value_parser = number(1_u32))]
-    pub pid: Option<u32>,
+    /// Only this process, a PID or a name
+    #[arg(short, long, value_parser = parsed(pid_or_name))]
+    pub pid: Option<String>,
     /// Only this cgroup, with those below it
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::DirPath, conflicts_with_all = ["pid", "pids", "tids"])]
     pub cgroup: Option<PathBuf>,
@@ -151,7 +162,7 @@ pub struct Hist {
 #[derive(Args)]
 #[command(after_help = "Examples:\n\
              \x20 schedhist runqlat -m 1 10      # each second, in milliseconds\n\
-             \x20 schedhist runqlat -p 812 10 1  # of one process, for ten seconds")]
+             \x20 schedhist runqlat -p nginx 10 1  # of one process, for ten seconds")]
 pub struct Runqlat {
     #[command(flatten)]
     pub bcc: Bcc,
@@ -191,9 +202,9 @@ pub struct Runqslower {
     /// Only this thread
     #[arg(short, long, value_parser = number(1_u32))]
     pub tid: Option<u32>,
-    /// Only the threads of this process
-    #[arg(short, long, value_parser = number(1_u32))]
-    pub pid: Option<u32>,
+    /// Only the threads of this process, a PID or a name
+    #[arg(short, long, value_parser = parsed(pid_or_name))]
+    pub pid: Option<String>,
     /// Also print all tasks that ran meanwhile, longest first
     #[arg(short = 'P', long)]
     pub previous: bool,
@@ -350,12 +361,8 @@ pub struct Report {
     /// Only these metrics, with their histograms
     #[arg(value_name = "METRIC", value_parser = metric())]
     pub metrics: Vec<String>,
-    /// Only from A to B, in seconds or as 14:00
-    #[arg(long, value_name = "A,B", value_parser = parsed(times))]
-    pub time: Option<Times>,
-    /// Only the last 30s, 10m or 2h
-    #[arg(long, value_name = "TIME", conflicts_with = "time", value_parser = parsed(seconds))]
-    pub last: Option<Duration>,
+    #[command(flatten)]
+    pub when: When,
     /// Each interval instead of all of them together
     #[arg(short, long)]
     pub each: bool,
@@ -387,6 +394,8 @@ pub struct Report {
 pub struct Diff {
     #[command(flatten)]
     pub style: StyleArgs,
+    #[command(flatten)]
+    pub when: When,
     /// Runs or a recording
     pub a: PathBuf,
     /// The runs or recording to compare with
@@ -437,11 +446,14 @@ pub struct Ab {
 /// Check whether the limits in a file are kept
 #[derive(Args)]
 #[command(
+    mut_arg("time", |arg| arg.requires("input")),
+    mut_arg("last", |arg| arg.requires("input")),
     after_help = "A line of FILE is METRIC.pQUANTILE or METRIC.max, of GROUP if you like, < TIME:\n\
                  \x20 runq.p99 of web.service < 5ms\n\
                  \x20 offcpu.max < 10s  # of the whole machine\n\n\
                  Examples:\n\
                  \x20 schedhist check limits.txt 60           # in the next minute\n\
+                 \x20 schedhist check limits.txt -i schedhist.data --last 5m  # recorded\n\
                  \x20 schedhist check limits.txt --prometheus  # the limits as alerts"
 )]
 pub struct Check {
@@ -451,8 +463,13 @@ pub struct Check {
     /// How long to look, in seconds [default: since the load]
     #[arg(value_parser = parsed(seconds))]
     pub interval: Option<Duration>,
+    /// In a recording instead
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "interval")]
+    pub input: Option<PathBuf>,
+    #[command(flatten)]
+    pub when: When,
     /// Print rules for Prometheus instead
-    #[arg(long, conflicts_with = "interval")]
+    #[arg(long, conflicts_with_all = ["interval", "input"])]
     pub prometheus: bool,
 }
 
@@ -546,6 +563,8 @@ pub struct Flamegraph {
 
 /// Serve the figures to Prometheus, by HTTP or in a file
 #[derive(Args)]
+#[command(mut_arg("time", |arg| arg.requires("perfetto")))]
+#[command(mut_arg("last", |arg| arg.requires("perfetto")))]
 #[command(after_help = "Examples:\n\
              \x20 schedhist export                              # serve them to Prometheus\n\
              \x20 schedhist export --once --format openmetrics  # print them once\n\
@@ -559,6 +578,8 @@ pub struct Export {
     #[arg(short, long, value_name = "FILE", default_value = "schedhist.data", requires = "perfetto",
         conflicts_with_all = ["listen", "textfile", "once"])]
     pub input: PathBuf,
+    #[command(flatten)]
+    pub when: When,
     /// Address and port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9763", conflicts_with_all = ["textfile", "once"],
         value_parser = parsed(listen))]
@@ -591,14 +612,18 @@ pub struct Export {
 
 /// Show a live view: metrics, a heat map, CPUs, groups, outliers
 #[derive(Args)]
+#[command(mut_arg("time", |arg| arg.requires("input")))]
+#[command(mut_arg("last", |arg| arg.requires("input")))]
 #[command(after_help = "Examples:\n\
              \x20 schedhist top -d 0.5 --metric offcpu  # off-CPU time, twice a second\n\
-             \x20 schedhist top -i schedhist.data       # play a recording\n\
+             \x20 schedhist top -i schedhist.data --last 5m  # play a recording's end\n\
              \x20 schedhist top --once                  # print one interval")]
 pub struct Top {
     /// Play a recording, one interval each SEC
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "once")]
     pub input: Option<PathBuf>,
+    #[command(flatten)]
+    pub when: When,
     /// Seconds between updates
     #[arg(short = 'd', long, value_name = "SEC", default_value = "1", value_parser = parsed(seconds))]
     pub interval: Duration,
@@ -612,6 +637,6 @@ pub struct Top {
     #[arg(long)]
     pub ascii: bool,
     /// Show whether these limits are kept: see check
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "input")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub limits: Option<PathBuf>,
 }

@@ -559,6 +559,34 @@ fn slow_clients() {
     drop(slow);
 }
 
+/// Clients that ask for all forms in turn do not make it read all the time.
+#[test]
+fn forms_in_turn() {
+    let (folder, machine) = module("turns", 64, 20);
+    put_groups(&folder, machine, &many_groups(2_000));
+    let (process, port) = serve(&folder, "");
+    let used = || -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.0.id())).unwrap();
+        let words: Vec<_> = stat.split(' ').collect();
+        words[13].parse::<u64>().unwrap() + words[14].parse::<u64>().unwrap()
+    };
+    let (start, before) = (Instant::now(), used());
+    while start.elapsed() < Duration::from_secs(3) {
+        for accept in [
+            "text/plain",
+            "application/openmetrics-text",
+            "application/vnd.google.protobuf",
+        ] {
+            for gzip in ["", "\r\nAccept-Encoding: gzip"] {
+                get(port, "/metrics", &format!("{accept}{gzip}"));
+            }
+        }
+    }
+    // In hundredths of a second.
+    let share = (used() - before) as f64 / start.elapsed().as_secs_f64();
+    assert!(share < 60.0, "{share} % of a CPU");
+}
+
 /// Where there is no room for all groups, those that waited most are sent, and what no group takes.
 #[test]
 fn important_groups() {

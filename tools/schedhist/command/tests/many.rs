@@ -121,8 +121,7 @@ fn mixed() {
     );
     for words in [
         "report -i all --html x",
-        "report -i all --time 0,1",
-        "report -i all --last 1",
+        "report -i all --hlog runq",
         "report -i all -e",
     ] {
         assert_eq!(limited(&folder, words).status.code(), Some(2), "{words}");

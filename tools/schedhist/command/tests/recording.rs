@@ -378,6 +378,34 @@ fn times_as_people_say_them() {
     // Those of the page are within it, too.
     assert!(of("--last 5 --html page").status.success());
     assert!(folder.read("page").contains("5.0 s"));
+    // The same option chooses for all that read recordings.
+    folder.put("limits", "runq.p99.999 < 1d");
+    let (text, _) = said(&of("--last 5 -j runq"));
+    let count = histograms(&text)[0]["count"].clone();
+    let text = folder.run("check limits -i data --last 5");
+    assert!(
+        said(&text)
+            .0
+            .ends_with(&format!("too few samples: {count}\n")),
+        "{text:?}"
+    );
+    for (words, status) in [
+        ("export --perfetto part -i data --last 5", 0),
+        ("export --perfetto whole -i data", 0),
+        ("export --perfetto none -i data --time 500,600", 1),
+        ("diff data data --last 5", 0),
+        ("diff data data --time 500,600", 2),
+        ("check limits -i data --time 500,600", 2),
+        ("top -i data --time 500,600", 1),
+        ("top --last 5", 2),
+        ("export --last 5", 2),
+        ("check limits --last 5", 2),
+    ] {
+        let output = folder.run(words);
+        assert_eq!(output.status.code(), Some(status), "{words}: {output:?}");
+    }
+    let size = |name: &str| fs::metadata(folder.join(name)).unwrap().len();
+    assert!(size("part") * 4 < size("whole"));
     let mut piped = folder.shell("cat data | $0 report -i /dev/stdin --last 5");
     let output = piped.output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");

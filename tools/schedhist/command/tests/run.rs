@@ -277,3 +277,35 @@ fn words_of_the_command() {
     assert!(text.starts_with(title), "{text}");
     assert!(text.contains("note: all figures"), "{text}");
 }
+
+/// `-p` takes a name, if one process is called so. Whose thread it was cannot be told of one that
+/// has ended.
+#[test]
+fn waits_of_a_process() {
+    let folder = folder("name");
+    let mut stream = String::new();
+    for (id, comm) in [
+        (std::process::id(), "here"),
+        (4_194_304, "gone"),
+        (1, "init"),
+    ] {
+        stream += &format!(
+            "outlier id {id} metric runq_wakeup cause wakeup cpu 1 duration_ns 50000000 start_ns 1 \
+             end_ns 99 missing_ns 0 culprits 0 pid {id} prio 120 comm {comm}\n"
+        );
+    }
+    folder.put("outlier_pipe", stream);
+    fs::create_dir(folder.join("threshold_ns")).unwrap();
+    folder.put("threshold_ns/runq", "1000\n");
+    let name = fs::read_to_string("/proc/self/comm").unwrap();
+    let output = folder.run(&format!("--dir . runqslower 5ms -p {}", name.trim()));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(text.contains(" here ") && !text.contains("gone"), "{text}");
+    assert!(!text.contains("init"), "{text}");
+    assert!(said(&output).contains("1 waits of threads"), "{output:?}");
+    let output = folder.run("--dir . runqlat -p no-such-name");
+    assert!(
+        said(&output).contains("no process is called so"),
+        "{output:?}"
+    );
+}

@@ -61,7 +61,9 @@ impl Module {
     fn new(name: &str, cpus: usize, groups: u64) -> Self {
         let folder = Folder::new(&format!("top-{name}"));
         fs::create_dir_all(folder.join("m/threshold_ns")).unwrap();
-        fs::write(folder.join("m/threshold_ns/runq"), "10000000\n").unwrap();
+        for (metric, ns) in [("runq", 10_000_000), ("offcpu", 3_000_000)] {
+            folder.put(&format!("m/threshold_ns/{metric}"), format!("{ns}\n"));
+        }
         let mut module = Self {
             folder,
             machine: Machine::new(cpus, 5, 1),
@@ -306,7 +308,21 @@ fn lists() {
     until("its samples", &|text| {
         seen(text, "*runq ") && !seen(text, "no samples")
     });
-    terminal.keys(&["Escape", "o"]);
+    // Metrics are filtered, too, and the threshold is that of the one that is shown.
+    terminal.keys(&["Escape", "Tab", "Tab", "Tab", "/", "offc", "Enter", "j"]);
+    until("off-CPU time", &|text| {
+        let mut lines = text.lines().filter(|line| line.contains('┄'));
+        seen(text, ">offcpu ") && !seen(text, " oncpu ") && lines.any(|line| line.contains("3.0"))
+    });
+    terminal.keys(&["/", "BSpace", "BSpace", "BSpace", "BSpace", "hog", "Enter"]);
+    until("outliers by who ran", &|text| seen(text, "hog:99"));
+    terminal.keys(&["/", "s", "Enter"]);
+    until("no outlier of hogs", &|text| {
+        seen(text, "no outlier passes")
+    });
+    terminal.keys(&["Escape", "s", "k"]);
+    until("metrics by their p99", &|text| seen(text, "[by waits]"));
+    terminal.keys(&["s", "s", "s", "o"]);
     until("the worst", &|text| seen(text, "the worst ones"));
     terminal.keys(&["o"]);
     let text = until("by culprit", &|text| seen(text, "waits by culprit"));
@@ -330,9 +346,13 @@ fn a_recording() {
     let folder = Folder::new("top-recording");
     let mut machine = Machine::new(4, 5, 3);
     let mut recorder = support::recorder(&folder.join("data"), "");
+    let mut times = Vec::new();
     for i in 0..40 {
         machine.run(20);
-        let unix = 1_800_000_000_000_000_000 + i * 1_000_000_000;
+        times.push(machine.now);
+        // The clock is put back by an hour, and outliers before that stay before it.
+        let back = if i > 20 { 3_600 } else { 0 };
+        let unix = (1_800_000_000 + i - back) * 1_000_000_000;
         // They always run, and are recorded only now and then.
         let groups = format!(
             "# schedhist groups version 1\ngroup_by cgroup\nrefused 0\ngroup id 1 oncpu_sum_ns {} \
@@ -354,12 +374,27 @@ fn a_recording() {
             recorder.outliers(&outlier).unwrap();
         }
     }
-    let text = folder.text("top -i data");
-    assert!(text.contains("  08:00:39  last "), "{text}");
+    folder.put("limits", "oncpu.max < 1ns\nrunq.p50 < 1d\n");
+    let text = folder.text("top -i data --limits limits");
+    assert!(text.contains("  07:00:39  last "), "{text}");
     assert!(text.contains("08:00:20  50.0ms worker:7 on 1"), "{text}");
-    assert!(text.contains("08:00:30"), "the time axis: {text}");
-    let ran = text.lines().find(|line| line.contains("/always"));
-    assert!(ran.is_some_and(|line| line.contains(" 100%")), "{text}");
+    assert!(
+        text.contains("08:00:14    07:00:26"),
+        "the time axis: {text}"
+    );
+    let runs = |text: &str| {
+        let ran = text.lines().find(|line| line.contains("/always"));
+        ran.is_some_and(|line| line.contains(" 100%"))
+    };
+    assert!(
+        runs(&text) && text.contains("BROKEN oncpu.max < 1ns: "),
+        "{text}"
+    );
+    // Groups are recorded less often: those around the part that is chosen are its own.
+    let [from, to] = [5, 9].map(|i| times[i] - times[0]);
+    let text = folder.text(&format!("top -i data --time {from}ns,{to}ns"));
+    assert!(text.contains("  08:00:09  last ") && runs(&text), "{text}");
+    assert!(!text.contains("worker:7"), "{text}");
     for (words, status) in [
         ("top -i none", 1),
         ("top -i data --metric none", 2),
@@ -378,7 +413,7 @@ fn a_recording() {
         text.contains("[3") && text.contains(" back]")
     });
     terminal.until(&mut module, "its end", |text| {
-        text.contains("08:00:39  every 200ms ")
+        text.contains("07:00:39  every 200ms ")
     });
     terminal.keys(&["Home", "Space"]);
     terminal.until(&mut module, "the first one", |text| {

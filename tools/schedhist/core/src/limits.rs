@@ -8,6 +8,7 @@ use crate::{
     groups::GroupWindow,
     raw::Groups,
     units::{nanoseconds, Unit},
+    window::Window,
 };
 
 /// A limit, such as `runq.p99 of web.service < 5ms`.
@@ -170,8 +171,8 @@ impl Judged {
 
 /// The samples of a part of the time.
 pub struct Samples<'a> {
-    /// Those of a metric on all CPUs.
-    pub of_metric: &'a dyn Fn(&str) -> Option<Distribution>,
+    /// What the CPUs did, part by part.
+    pub windows: &'a [Window],
     /// The groups at both ends, part by part; without those of the beginning, since they began.
     pub groups: Vec<(Option<&'a Groups>, &'a Groups)>,
 }
@@ -180,8 +181,13 @@ impl Samples<'_> {
     /// Returns the samples that a limit is of.
     fn get(&self, limit: &Limit) -> Result<Distribution, String> {
         let Some(name) = &limit.group else {
-            let found = (self.of_metric)(&limit.metric);
-            return found.ok_or_else(|| format!("there is no metric {}", limit.metric));
+            let all = self.windows.iter().map(|window| {
+                let metric = window.names.metric(&limit.metric);
+                metric.map(|metric| window.distribution(metric, &|_| true))
+            });
+            let all = all.collect::<Option<Vec<_>>>();
+            return { sum(all.into_iter().flatten())? }
+                .ok_or_else(|| format!("there is no metric {}", limit.metric));
         };
         let metric = group_metric(&limit.metric);
         let metric = metric.ok_or_else(|| format!("groups have no {}", limit.metric))?;
@@ -190,21 +196,27 @@ impl Samples<'_> {
         }
         // As systemctl does, by the last part of the path.
         let is_it = |whole: &str| whole == name || whole.rsplit('/').next() == Some(name);
-        let mut all: Option<Distribution> = None;
-        const OTHER: &str = "the module was loaded with another precision meanwhile";
-        for (old, new) in &self.groups {
+        let all = self.groups.iter().flat_map(|(old, new)| {
             let between = GroupWindow::new(*old, new);
-            for group in new.groups.iter().filter(|group| is_it(&group.name)) {
-                let samples = between.samples(group, &[metric]);
-                match &mut all {
-                    Some(all) if all.scheme == samples.scheme => all.merge(&samples),
-                    Some(_) => return Err(OTHER.to_owned()),
-                    None => all = Some(samples),
-                }
-            }
-        }
-        all.ok_or_else(|| "there is no such group".to_owned())
+            let of_it = new.groups.iter().filter(|group| is_it(&group.name));
+            of_it.map(move |group| between.samples(group, &[metric]))
+        });
+        sum(all)?.ok_or_else(|| "there is no such group".to_owned())
     }
+}
+
+/// Adds up samples.
+fn sum(mut all: impl Iterator<Item = Distribution>) -> Result<Option<Distribution>, String> {
+    let Some(mut sum) = all.next() else {
+        return Ok(None);
+    };
+    for samples in all {
+        if samples.scheme != sum.scheme {
+            return Err("the module was loaded with another precision meanwhile".to_owned());
+        }
+        sum.merge(&samples);
+    }
+    Ok(Some(sum))
 }
 
 fn group_metric(name: &str) -> Option<GroupMetric> {

@@ -386,3 +386,27 @@ fn accept((listener, bound): &Door, clients: &mut Vec<Client>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that is still sending is not dropped for the bytes that others wait for.
+    #[test]
+    fn the_oldest_answers_go() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let bound = listener.local_addr().unwrap();
+        let client = |bytes: Option<usize>| Client {
+            stream: TcpStream::connect(bound).unwrap(),
+            bound,
+            request: Vec::new(),
+            answer: bytes.map(|bytes| Answer::new("200 OK", "", Arc::new(vec![0; bytes]), true)),
+            deadline: Instant::now(),
+            moved: Instant::now(),
+        };
+        let mut clients = [None, Some(1), None, Some(MAX_BYTES)].map(client).into();
+        bound_bytes(&mut clients);
+        let has_answer: Vec<_> = clients.iter().map(|it| it.answer.is_some()).collect();
+        assert_eq!(has_answer, [false, false, true]);
+    }
+}

@@ -14,19 +14,19 @@ use schedhist_core::{
     engine::idle::WaitSums,
     groups::{GroupRow, GroupWindow},
     laws,
-    limits::{Judged, Limit, Samples},
+    limits::Limit,
     timeline::Timeline,
     window::Window,
 };
 use schedhist_page::{self as page, flame::Stacks, watched, CpuRow, Outliers, Recording};
 
 use crate::{
-    cli::Report,
+    cli::{Report, When},
     error::{At, Error, Result},
     files,
     output::note,
     recordings::{
-        part::{self, Range, WHOLE},
+        part,
         reader::{self, no_interval, Contents, GroupsPart, Losses, SnapshotPair},
     },
     verbs::check,
@@ -45,7 +45,7 @@ pub fn html(args: &Report, path: &Path, out: &Path) -> Result<u8> {
     let limits = check::some_limits(args.limits.as_deref())?;
     let recordings = paths
         .iter()
-        .map(|path| read(path, part::chosen(args, path)?, columns, &limits));
+        .map(|path| read(path, &args.when, columns, &limits));
     let recordings = recordings.collect::<Result<Vec<_>>>()?;
     let (mut recordings, lost): (Vec<_>, Vec<_>) = recordings.into_iter().unzip();
     add_stacks(&args.stacks, &mut recordings)?;
@@ -154,30 +154,20 @@ impl Sums {
     }
 }
 
-fn read(
-    path: &Path,
-    range: Range,
-    columns: usize,
-    limits: &[Limit],
-) -> Result<(Recording, Losses)> {
+fn read(path: &Path, when: &When, columns: usize, limits: &[Limit]) -> Result<(Recording, Losses)> {
     let mut sums = Sums::default();
-    let mut contents = reader::read(path, |pair| match pair.is_within(range) {
-        true => sums.add(pair, columns),
-        false => Ok(()),
-    })?;
+    let contents = reader::read(path, when, |pair| sums.add(pair, columns))?;
     let Some(timeline) = sums.timeline.take() else {
-        return Err(no_interval(range != WHOLE).about(path));
+        return Err(no_interval(false).about(path));
     };
     let mut facts = facts(&contents, &sums, &timeline);
-    if range != WHOLE {
-        let begin = timeline.columns.first().map_or(0, |column| column.begin);
-        let end = timeline.columns.last().map_or(0, |column| column.end);
-        let outliers = &mut contents.outliers;
-        outliers.retain(|it| (begin..=end).contains(&it.at));
-        let all = "its groups, its laws, and what happened";
-        facts.push(("of the whole recording".to_owned(), all.to_owned()));
+    if when.option().is_some() {
+        // They are recorded less often.
+        let groups = contents.groups.iter().map(|part| part.at.1 - part.at.0);
+        let span = format!("{:.1} s", groups.sum::<u64>() as f64 / 1e9);
+        facts.push(("recorded of groups".to_owned(), span));
     }
-    let limits = judged(limits, &timeline, &contents.groups);
+    let limits = contents.judge(limits);
     let (groups, rule) = all_groups(&contents.groups);
     let numbers = contents.numbers();
     let laws = laws(&contents);
@@ -203,17 +193,6 @@ fn read(
         timeline,
     };
     Ok((recording, contents.lost))
-}
-
-/// Judges limits of all CPUs in the part that is shown, and those of groups in the whole recording.
-fn judged(limits: &[Limit], timeline: &Timeline, groups: &[GroupsPart]) -> Vec<Judged> {
-    let samples = Samples {
-        of_metric: &|name| Some(timeline.total(timeline.position(name)?)),
-        groups: { groups.iter() }
-            .map(|part| (Some(&part.first), &part.last))
-            .collect(),
-    };
-    limits.iter().map(|limit| limit.judge(&samples)).collect()
 }
 
 /// Returns what the check of the laws found in each part of a recording.

@@ -10,6 +10,7 @@ use std::{
 use schedhist_core::{laws, merge, recording::file::Item, window::Window};
 
 use crate::{
+    cli::When,
     error::{At, Error, Result},
     output::note,
     recordings::reader::{self, Event, Losses, NOT_TWO},
@@ -69,9 +70,9 @@ impl Sum {
     }
 
     /// Adds what happened between the first and the last snapshot of each part of a recording.
-    fn file(&mut self, path: &Path) -> Result {
+    fn file(&mut self, path: &Path, when: &When) -> Result {
         let (mut is_lawful, mut found) = (true, false);
-        let mut lost = reader::walk(path, |event| {
+        let mut lost = reader::walk(path, when, |event| {
             match event {
                 Event::Part(first, Some(last)) => {
                     let window = Window::between(&first.snapshot, &last.snapshot);
@@ -82,7 +83,7 @@ impl Sum {
                     self.add(path, &window)?;
                     found = true;
                 }
-                Event::Other(Item::Mark(_), _) => self.marks += 1,
+                Event::Other(Item::Mark(_)) => self.marks += 1,
                 _ => {}
             }
             Ok(())
@@ -99,10 +100,10 @@ impl Sum {
 }
 
 /// Returns the sum of recordings as one interval, and what could not be read.
-pub fn interval(paths: &[PathBuf]) -> Result<(Interval, Losses)> {
+pub fn interval(paths: &[PathBuf], when: &When) -> Result<(Interval, Losses)> {
     let mut sum = Sum::default();
     for path in paths {
-        sum.file(path)?;
+        sum.file(path, when)?;
     }
     let Some(window) = sum.window else {
         return Err(Error::new(NOT_TWO));

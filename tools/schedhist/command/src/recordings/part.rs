@@ -9,7 +9,7 @@ use chrono::{DateTime, Days, Local, NaiveDate, NaiveTime};
 use schedhist_core::units::nanoseconds;
 
 use crate::{
-    cli::Report,
+    cli::When,
     error::{Error, Result},
     options::Parsed,
     recordings::reader::{self, Event, Losses},
@@ -19,6 +19,14 @@ use crate::{
 pub type Range = (u64, u64);
 
 pub const WHOLE: Range = (0, u64::MAX);
+
+impl When {
+    /// Returns the option that the user gave.
+    pub fn option(&self) -> Option<&'static str> {
+        let last = self.last.map(|_| "last");
+        last.or(self.time.map(|_| "time"))
+    }
+}
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -86,31 +94,29 @@ type SnapshotTime = (u64, u64);
 
 /// Returns the part of `path` that the user chose. Reads the recording to its end if only that
 /// tells.
-pub fn chosen(args: &Report, path: &Path) -> Result<Range> {
+pub fn chosen(when: &When, path: &Path) -> Result<Range> {
+    let Some(option) = when.option() else {
+        return Ok(WHOLE);
+    };
     let since = |moment: Option<Moment>, none| match moment {
         None => Some(none),
         Some(Moment::Since(ns)) => Some(ns),
         Some(Moment::Clock(..)) => None,
     };
-    let (from, to) = args.time.unwrap_or_default();
+    let (from, to) = when.time.unwrap_or_default();
     let range = since(from, WHOLE.0).zip(since(to, WHOLE.1));
-    if let Some(range) = range.filter(|_| args.last.is_none()) {
+    if let Some(range) = range.filter(|_| when.last.is_none()) {
         return Ok(range);
     }
-    let option = if args.last.is_some() {
-        "--last"
-    } else {
-        "--time"
-    };
     if path.exists() && !path.is_file() {
         let why = format!(
             "the recording is read twice, and {} is no file",
             path.display()
         );
-        return Err(Error::usage(format!("{option}: {why}")));
+        return Err(Error::usage(format!("--{option}: {why}")));
     }
     let (taken, lost) = snapshots(path)?;
-    match range_of(args, path, &taken) {
+    match range_of(when, path, &taken) {
         Err(why) => {
             // Otherwise the second reading does.
             lost.note();
@@ -121,13 +127,13 @@ pub fn chosen(args: &Report, path: &Path) -> Result<Range> {
 }
 
 /// Returns the part that the user chose among the snapshots of a recording.
-fn range_of(args: &Report, path: &Path, taken: &[SnapshotTime]) -> Result<Range> {
-    let (from, to) = args.time.unwrap_or_default();
+fn range_of(when: &When, path: &Path, taken: &[SnapshotTime]) -> Result<Range> {
+    let (from, to) = when.time.unwrap_or_default();
     // Without intervals, whoever reads them says so.
     let (Some(first), Some(end)) = (taken.first(), taken.last()) else {
         return Ok(WHOLE);
     };
-    if let Some(last) = args.last {
+    if let Some(last) = when.last {
         return Ok((begin_of_last(taken, last), WHOLE.1));
     }
     let begin = match from {

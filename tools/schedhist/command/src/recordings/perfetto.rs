@@ -8,13 +8,14 @@ use schedhist_core::recording::file::{Player, MAGIC};
 use schedhist_perfetto::{counters::Counters, events};
 
 use crate::{
+    cli::When,
     error::{At, Error, Result},
     files,
     output::note,
     recordings::reader::{self, Losses},
 };
 
-pub fn perfetto(input: &Path, out: &Path) -> Result<u8> {
+pub fn perfetto(input: &Path, when: &When, out: &Path) -> Result<u8> {
     files::check_other(input, out)?;
     let mut file = fs::File::open(input).at(input)?;
     let mut begin = Vec::new();
@@ -25,8 +26,12 @@ pub fn perfetto(input: &Path, out: &Path) -> Result<u8> {
         .at(input)?;
     let is_recording = begin.starts_with(&MAGIC[..8]) || Player::new(&begin[..]).is_ok();
     let (bytes, lost) = if is_recording {
-        recording(input)?
+        recording(input, when)?
     } else {
+        if let Some(option) = when.option() {
+            let why = format!("--{option}: {} is no recording", input.display());
+            return Err(Error::usage(why));
+        }
         file.read_to_end(&mut begin).at(input)?;
         let (bytes, read) = events::trace(&begin);
         if read.events == 0 {
@@ -50,9 +55,9 @@ pub fn perfetto(input: &Path, out: &Path) -> Result<u8> {
     Ok(lost.status())
 }
 
-fn recording(input: &Path) -> Result<(Vec<u8>, Losses)> {
+fn recording(input: &Path, when: &When) -> Result<(Vec<u8>, Losses)> {
     let mut counters = Counters::default();
-    let contents = reader::read(input, |pair| {
+    let contents = reader::read(input, when, |pair| {
         counters.push(&pair.window()?);
         Ok(())
     })?;

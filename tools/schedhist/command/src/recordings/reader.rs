@@ -10,6 +10,7 @@ use std::{
 
 use schedhist_core::{
     groups::GroupNames,
+    limits::{Judged, Limit, Samples},
     raw::Groups,
     recording::{
         course::Course,
@@ -20,10 +21,14 @@ use schedhist_core::{
 };
 
 use crate::{
+    cli::When,
     error::{At, Error, Result},
     files::with_ending,
     output::note,
-    recordings::{part::Range, runs::Run},
+    recordings::{
+        part::{self, Range, WHOLE},
+        runs::Run,
+    },
     table::Cell,
 };
 
@@ -33,7 +38,7 @@ pub struct Contents {
     /// What was said of the machine.
     pub info: Pairs,
     pub runs: Vec<Run>,
-    /// The first snapshot of each part without a gap, and the last one.
+    /// The first snapshot of each part without a gap, and the last one: two at least.
     pub spans: Vec<(TimedSnapshot, TimedSnapshot)>,
     /// What happened, in words.
     pub marks: Vec<String>,
@@ -56,6 +61,19 @@ pub struct Recorded {
 }
 
 impl Contents {
+    /// Returns what became of limits.
+    pub fn judge(&self, limits: &[Limit]) -> Vec<Judged> {
+        let windows = { self.spans.iter() }
+            .filter_map(|(first, last)| Window::between(&first.snapshot, &last.snapshot).ok());
+        let samples = Samples {
+            windows: &windows.collect::<Vec<_>>(),
+            groups: { self.groups.iter() }
+                .map(|part| (Some(&part.first), &part.last))
+                .collect(),
+        };
+        limits.iter().map(|limit| limit.judge(&samples)).collect()
+    }
+
     /// Returns what the numbers of groups mean, part by part.
     pub fn numbers(&self) -> Vec<GroupNames> {
         let parts = self.groups.iter();
@@ -114,6 +132,13 @@ impl Losses {
 /// What is missing where an interval is needed.
 pub const NOT_TWO: &str = "there are not two snapshots without a gap between them";
 
+/// Returns the error that an option chooses among intervals, and there are runs.
+pub fn only_runs(option: &str, path: &Path) -> Error {
+    let path = path.display();
+    let why = format!("--{option}: {path} holds runs, which have no intervals");
+    Error::usage(why)
+}
+
 /// Returns the error that a recording has no interval, or none within times that were chosen.
 pub fn no_interval(is_part: bool) -> Error {
     Error::new(match is_part {
@@ -132,10 +157,6 @@ pub struct SnapshotPair<'a> {
 impl SnapshotPair<'_> {
     pub fn window(&self) -> Result<Window> {
         Window::between(&self.before.snapshot, &self.after.snapshot).map_err(Error::new)
-    }
-
-    pub fn is_within(&self, (from, to): Range) -> bool {
-        self.at.0 >= from && self.at.1 <= to
     }
 }
 
@@ -271,8 +292,13 @@ pub enum Event<'a> {
     Pair(&'a SnapshotPair<'a>),
     /// The end of a part without a gap: its first snapshot, and its last one if there are several.
     Part(&'a TimedSnapshot, Option<&'a TimedSnapshot>),
-    /// All else but damage, which [`Reader`] tells, and the course up to it.
-    Other(Item, &'a Course),
+    /// With when they were read, in nanoseconds since the first snapshot.
+    Groups(Groups, u64),
+    Outliers(Vec<Recorded>),
+    /// The name of a group that outliers have.
+    Name(GroupNames),
+    /// All else but damage, which [`Reader`] tells.
+    Other(Item),
 }
 
 /// A part of a recording without a gap, as it is read.
@@ -294,99 +320,187 @@ impl Part {
     }
 }
 
-/// Reads a recording to its end, file by file: the one way through it. Returns what cannot be read.
-pub fn walk(path: &Path, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
-    walk_with(open(path)?, &mut tell)
+/// Reads the chosen part of a recording, file by file: the one way through it. Returns what cannot
+/// be read. Runs and marks are those of the whole recording.
+pub fn walk(path: &Path, when: &When, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
+    let range = part::chosen(when, path)?;
+    walk_with(open(path)?, range, &mut tell)
 }
 
 /// Reads a recording that is read again: what cannot be read is noted then.
 pub fn walk_quietly(path: &Path, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
     let mut reader = open(path)?;
     reader.is_quiet = true;
-    walk_with(reader, &mut tell)
+    walk_with(reader, WHOLE, &mut tell)
+}
+
+/// Where a walk is.
+struct Walk {
+    range: Range,
+    course: Course,
+    part: Option<Part>,
+    /// The last groups before the chosen part, which begin what they do in it; and whether there
+    /// were some after it, which end that.
+    groups: Option<(Groups, u64)>,
+    are_groups_over: bool,
+    /// The wall clock at the first snapshot, as the last one has it.
+    clock: u64,
+    outliers: BTreeSet<(u64, Option<u64>)>,
+}
+
+type Tell<'a> = &'a mut dyn FnMut(Event<'_>) -> Result;
+
+impl Walk {
+    fn end(&mut self, tell: Tell<'_>) -> Result {
+        match self.part.take() {
+            // It ended before the chosen one.
+            Some(part) if part.last.is_none() && part.at < self.range.0 => Ok(()),
+            Some(part) => tell(Event::Part(&part.first, part.last.as_ref())),
+            None => Ok(()),
+        }
+    }
+
+    fn snapshot(&mut self, taken: TimedSnapshot, is_difference: bool, tell: Tell<'_>) -> Result {
+        let at = self.course.place(&taken);
+        self.clock = taken.unix_ns.saturating_sub(at);
+        if at > self.range.1 {
+            return self.end(tell);
+        }
+        match &mut self.part {
+            Some(part) if part.at >= self.range.0 && part.is_followed_by(&taken, is_difference) => {
+                tell(Event::Pair(&SnapshotPair {
+                    before: part.last(),
+                    after: &taken,
+                    at: (part.at, at),
+                }))?;
+                (part.last, part.at) = (Some(taken), at);
+                Ok(())
+            }
+            _ => {
+                self.end(tell)?;
+                self.part = Some(Part {
+                    first: taken,
+                    last: None,
+                    at,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn groups(&mut self, groups: Groups, tell: Tell<'_>) -> Result {
+        let at = self.course.of(groups.time);
+        if at < self.range.0 {
+            self.groups = Some((groups, at));
+        } else if !self.are_groups_over {
+            if let Some((before, at)) = self.groups.take() {
+                tell(Event::Groups(before, at))?;
+            }
+            self.are_groups_over = at >= self.range.1;
+            tell(Event::Groups(groups, at))?;
+        }
+        Ok(())
+    }
+
+    fn outliers(&mut self, text: &str, tell: Tell<'_>) -> Result {
+        let place = |time| self.course.of(Some(time));
+        let named = { text.lines() }.filter_map(|line| GroupNames::of_line(line, place));
+        named.map(Event::Name).try_for_each(&mut *tell)?;
+        let mut all = Vec::new();
+        for outlier in text::outliers(text) {
+            let end = outlier.pairs.number("end_ns");
+            let at = self.course.of(end);
+            let is_within = (self.range.0..=self.range.1).contains(&at);
+            // Early versions stored some again and again.
+            if is_within && self.outliers.insert((outlier.id, end)) {
+                let unix_ns = self.clock.saturating_add(at);
+                all.push(Recorded {
+                    at,
+                    unix_ns,
+                    outlier,
+                });
+            }
+        }
+        tell(Event::Outliers(all))
+    }
 }
 
 // Not generic: each copy takes 6 kB.
-fn walk_with(mut reader: Reader, tell: &mut dyn FnMut(Event<'_>) -> Result) -> Result<Losses> {
-    let mut course = Course::default();
-    let mut part: Option<Part> = None;
+fn walk_with(mut reader: Reader, range: Range, tell: Tell<'_>) -> Result<Losses> {
+    let mut walk = Walk {
+        range,
+        course: Course::default(),
+        part: None,
+        groups: None,
+        are_groups_over: false,
+        clock: 0,
+        outliers: BTreeSet::new(),
+    };
     loop {
         let item = reader.next_item();
-        let is_gap = item.as_ref().is_none_or(is_gap);
-        let mut end = |part: Option<Part>| match part {
-            Some(part) => tell(Event::Part(&part.first, part.last.as_ref())),
-            None => Ok(()),
-        };
-        if is_gap {
-            end(part.take())?;
+        if item.as_ref().is_none_or(is_gap) {
+            walk.end(tell)?;
+            walk.groups = None;
         }
         match item {
             None => return Ok(reader.lost),
             Some(Item::Lost(_)) => {}
-            Some(Item::Snapshot(taken)) => {
-                let at = course.place(&taken);
-                let is_difference = reader.is_difference();
-                match part
-                    .as_mut()
-                    .filter(|part| part.is_followed_by(&taken, is_difference))
-                {
-                    Some(part) => {
-                        tell(Event::Pair(&SnapshotPair {
-                            before: part.last(),
-                            after: &taken,
-                            at: (part.at, at),
-                        }))?;
-                        (part.last, part.at) = (Some(taken), at);
-                    }
-                    None => {
-                        let first = taken;
-                        end(part.replace(Part {
-                            first,
-                            last: None,
-                            at,
-                        }))?;
-                    }
-                }
-            }
-            Some(item) => tell(Event::Other(item, &course))?,
+            Some(Item::Snapshot(taken)) => walk.snapshot(taken, reader.is_difference(), tell)?,
+            Some(Item::Groups(groups)) => walk.groups(groups, tell)?,
+            Some(Item::Outliers(text)) => walk.outliers(&text, tell)?,
+            Some(item) => tell(Event::Other(item))?,
         }
     }
 }
 
-/// Reads a recording to its end; calls `between` with each two snapshots that follow one another
-/// without a gap.
-pub fn read(path: &Path, mut between: impl FnMut(&SnapshotPair<'_>) -> Result) -> Result<Contents> {
-    read_with(path, &mut between)
+/// Reads the chosen part of a recording; calls `between` with each two snapshots that follow one
+/// another without a gap.
+pub fn read(
+    path: &Path,
+    when: &When,
+    mut between: impl FnMut(&SnapshotPair<'_>) -> Result,
+) -> Result<Contents> {
+    let contents = read_with(path, when, &mut between)?;
+    match when.option().filter(|_| contents.spans.is_empty()) {
+        Some(option) if !contents.runs.is_empty() && !has_intervals(path)? => {
+            Err(only_runs(option, path))
+        }
+        Some(_) => Err(no_interval(true).about(path)),
+        None => Ok(contents),
+    }
+}
+
+fn has_intervals(path: &Path) -> Result<bool> {
+    let mut found = false;
+    walk_quietly(path, |event| {
+        found |= matches!(event, Event::Pair(_));
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 fn read_with(
     path: &Path,
+    when: &When,
     between: &mut dyn FnMut(&SnapshotPair<'_>) -> Result,
 ) -> Result<Contents> {
     let mut contents = Contents::default();
     let mut is_new_part = true;
-    let mut outliers = BTreeSet::new();
-    // The wall clock at the first snapshot, as the last one has it.
-    let mut clock = 0;
-    let lost = walk(path, |event| {
+    let lost = walk(path, when, |event| {
         match event {
-            Event::Pair(pair) => {
-                clock = pair.after.unix_ns.saturating_sub(pair.at.1);
-                between(pair)?;
-            }
+            Event::Pair(pair) => between(pair)?,
             Event::Part(first, last) => {
-                let last = last.unwrap_or(first);
-                contents.spans.push((first.clone(), last.clone()));
+                let span = last.map(|last| (first.clone(), last.clone()));
+                contents.spans.extend(span);
                 is_new_part = true;
             }
             // That of the first file.
-            Event::Other(Item::Info(text), _) if contents.info.iter().next().is_none() => {
+            Event::Other(Item::Info(text)) if contents.info.iter().next().is_none() => {
                 contents.info = Pairs::of_lines(&text);
             }
-            Event::Other(Item::Run(text), _) => contents.runs.push(Run::decode(&text).at(path)?),
-            Event::Other(Item::Mark(text), _) => contents.marks.push(text),
-            Event::Other(Item::Groups(groups), course) => {
-                let at = course.of(groups.time);
+            Event::Other(Item::Run(text)) => contents.runs.push(Run::decode(&text).at(path)?),
+            Event::Other(Item::Mark(text)) => contents.marks.push(text),
+            Event::Groups(groups, at) => {
                 match contents.groups.last_mut() {
                     Some(part) if !is_new_part && part.last.are_of(&groups) => {
                         (part.last, part.at.1) = (groups, at);
@@ -399,24 +513,9 @@ fn read_with(
                 }
                 is_new_part = false;
             }
-            Event::Other(Item::Outliers(text), course) => {
-                let place = |time| course.of(Some(time));
-                let named = { text.lines() }.filter_map(|line| GroupNames::of_line(line, place));
-                named.for_each(|one| GroupNames::add(&mut contents.named, one));
-                for outlier in text::outliers(&text) {
-                    let end = outlier.pairs.number::<u64>("end_ns");
-                    // Early versions stored some again and again.
-                    if outliers.insert((outlier.id, end)) {
-                        let at = course.of(end);
-                        contents.outliers.push(Recorded {
-                            at,
-                            unix_ns: clock.saturating_add(at),
-                            outlier,
-                        });
-                    }
-                }
-            }
-            Event::Other(..) => {}
+            Event::Name(name) => GroupNames::add(&mut contents.named, name),
+            Event::Outliers(all) => contents.outliers.extend(all),
+            Event::Other(_) => {}
         }
         Ok(())
     })?;

@@ -14,7 +14,9 @@ use schedhist_core::{
 };
 
 use crate::{
+    cli::When,
     error::{Error, Result},
+    output::note,
     recordings::{
         merged,
         reader::{self, Contents},
@@ -137,10 +139,10 @@ impl Run {
 
 /// Returns the runs of a recording, or of all recordings in a folder, with the histograms of some
 /// metrics.
-pub fn of_path(path: &Path, metrics: &[String]) -> Result<Contents> {
+pub fn of_path(path: &Path, metrics: &[String], when: &When) -> Result<Contents> {
     let mut all = Contents::default();
     for file in merged::files(&[path.to_owned()])? {
-        let mut contents = of_file(&file)?;
+        let mut contents = of_file(&file, when)?;
         for run in &mut contents.runs {
             run.keep(metrics);
         }
@@ -152,8 +154,13 @@ pub fn of_path(path: &Path, metrics: &[String]) -> Result<Contents> {
 }
 
 /// Returns the runs of a recording; a recording without any counts as one run.
-fn of_file(path: &Path) -> Result<Contents> {
-    let mut contents = reader::read(path, |_| Ok(()))?;
+fn of_file(path: &Path, when: &When) -> Result<Contents> {
+    let mut contents = reader::read(path, when, |_| Ok(()))?;
+    if let Some(option) = when.option().filter(|_| !contents.runs.is_empty()) {
+        let number = contents.runs.len();
+        note(format!("{number} runs are not compared with --{option}"));
+        contents.runs.clear();
+    }
     if contents.runs.is_empty() {
         let mut histograms: Vec<Histogram> = Vec::new();
         let mut wall: u64 = 0;
@@ -172,7 +179,7 @@ fn of_file(path: &Path) -> Result<Contents> {
             }
         }
         let Some((first, _)) = contents.spans.first() else {
-            return Err(Error::at(path, "it holds neither runs nor snapshots"));
+            return Err(Error::at(path, "it holds neither runs nor an interval"));
         };
         let module = contents.info.get("module").unwrap_or("-");
         let about = describe(first, module) + &long_waits(&waits);

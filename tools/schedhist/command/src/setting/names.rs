@@ -46,6 +46,18 @@ pub fn pids(word: &str) -> Result<Vec<u32>> {
     }
 }
 
+/// Returns the PID of the one process that is meant.
+pub fn pid(word: &str) -> Result<u32> {
+    match pids(word)?[..] {
+        [pid] => Ok(pid),
+        ref several => {
+            let all: Vec<_> = several.iter().map(u32::to_string).collect();
+            let why = format!("several processes are called so: {}", all.join(", "));
+            Err(Error::at(format!("-p {word}"), why))
+        }
+    }
+}
+
 /// Returns whether a rule has a group for this process alone.
 pub fn has_process(rule: &str, pid: u32) -> bool {
     let pid = pid.to_string();

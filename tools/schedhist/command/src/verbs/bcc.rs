@@ -107,7 +107,8 @@ impl Whose {
             () if pidnss => Some(Split::PidNamespace),
             () => None,
         };
-        Ok(match (split, args.pid, &args.cgroup) {
+        let pid = args.pid.as_deref().map(names::pid).transpose()?;
+        Ok(match (split, pid, &args.cgroup) {
             (Some(split), pid, _) => Self::Each(split, pid),
             (None, Some(pid), _) => Self::Process(pid),
             (None, None, Some(path)) => Self::Cgroup(names::cgroup(path, "-c")?),

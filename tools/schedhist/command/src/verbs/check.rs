@@ -4,12 +4,13 @@
 
 use std::{env, fmt::Write, fs, io::IsTerminal, path::Path};
 
-use schedhist_core::limits::{Limit, Samples, FORM};
+use schedhist_core::limits::{Judged, Limit, Samples, FORM};
 
 use crate::{
     cli::Check,
     error::{verdict, At, Error, Result},
     output::print,
+    recordings::reader,
     source::Source,
     sys::Waiter,
     table::Cell,
@@ -75,35 +76,20 @@ fn judged(args: &Check, source: &Source) -> Result<u8> {
     if args.prometheus {
         return print(&rules(&limits)?).map(|()| 0);
     }
-    let first = source.read()?;
-    let (interval, groups) = match args.interval {
-        None => (first.since_load(), first.groups()?.map(|new| (None, new))),
-        Some(interval) => {
-            let waiter = Waiter::new()?;
-            waiter.is_over_before(Some(std::time::Instant::now() + interval));
-            let second = source.read()?;
-            let groups = second.groups()?.map(|new| Ok((first.groups()?, new)));
-            (second.since(&first), groups.transpose()?)
-        }
-    };
-    let groups = groups.as_ref().map(|(old, new)| (old.as_ref(), new));
-    let window = &interval.window;
-    let of_metric = |name: &str| {
-        let metric = window.names.metric(name)?;
-        Some(window.distribution(metric, &|_| true))
-    };
-    let samples = Samples {
-        of_metric: &of_metric,
-        groups: groups.into_iter().collect(),
+    let (judged, notes) = match &args.input {
+        Some(path) => (
+            reader::read(path, &args.when, |_| Ok(()))?.judge(&limits),
+            Vec::new(),
+        ),
+        None => live(args, source, &limits)?,
     };
     let is_coloured = std::io::stdout().is_terminal()
         && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let (mut out, mut status) = (String::new(), 0);
-    for note in &interval.notes {
+    for note in &notes {
         let _ = writeln!(out, "note: {note}");
     }
-    for limit in &limits {
-        let judged = limit.judge(&samples);
+    for judged in &judged {
         let (colour, worse) = match judged.is_kept {
             Some(true) => (32, 0),
             Some(false) => (31, 1),
@@ -122,4 +108,26 @@ fn judged(args: &Check, source: &Source) -> Result<u8> {
         let _ = writeln!(out, "{word}{}: {}", judged.text, judged.about);
     }
     Ok(verdict(status, print(&out).map_err(Error::of_trouble)))
+}
+
+/// Judges limits of the module, and returns notes.
+fn live(args: &Check, source: &Source, limits: &[Limit]) -> Result<(Vec<Judged>, Vec<String>)> {
+    let first = source.read()?;
+    let (interval, groups) = match args.interval {
+        None => (first.since_load(), first.groups()?.map(|new| (None, new))),
+        Some(interval) => {
+            let waiter = Waiter::new()?;
+            waiter.is_over_before(Some(std::time::Instant::now() + interval));
+            let second = source.read()?;
+            let groups = second.groups()?.map(|new| Ok((first.groups()?, new)));
+            (second.since(&first), groups.transpose()?)
+        }
+    };
+    let groups = groups.as_ref().map(|(old, new)| (old.as_ref(), new));
+    let samples = Samples {
+        windows: &[interval.window],
+        groups: groups.into_iter().collect(),
+    };
+    let judged = limits.iter().map(|limit| limit.judge(&samples)).collect();
+    Ok((judged, interval.notes))
 }

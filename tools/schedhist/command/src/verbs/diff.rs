@@ -92,7 +92,9 @@ pub fn refuse(why: String) -> Error {
 pub fn diff(args: &Diff) -> Result<u8> {
     let style = Style::new(&args.style);
     let comparison = Comparison::new(&args.metrics, &args.fail_above, &style);
-    let of = |path: &Path| runs::of_path(path, &comparison.metrics).map_err(Error::of_trouble);
+    let of = |path: &Path| {
+        runs::of_path(path, &comparison.metrics, &args.when).map_err(Error::of_trouble)
+    };
     comparison.compare(&of(&args.a)?, &of(&args.b)?, &[], &style)
 }
 

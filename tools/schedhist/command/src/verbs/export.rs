@@ -19,7 +19,7 @@ use crate::{
 /// Exports until SIGINT, or once.
 pub fn export(args: &Export, source: &Source) -> Result<u8> {
     if let Some(out) = &args.perfetto {
-        return perfetto::perfetto(&args.input, out);
+        return perfetto::perfetto(&args.input, &args.when, out);
     }
     let mut exporter = Exporter::new(args, source)?;
     let ended = match &args.textfile {

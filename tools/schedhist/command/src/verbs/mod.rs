@@ -55,7 +55,7 @@ pub fn run(cli: &Cli) -> Result<u8> {
         Verb::Completions(_) | Verb::Man(_) => true,
         Verb::Export(args) => args.perfetto.is_some(),
         Verb::Top(args) => args.input.is_some(),
-        Verb::Check(args) => args.prometheus,
+        Verb::Check(args) => args.prometheus || args.input.is_some(),
         _ => false,
     };
     if is_apart && cli.dir.is_some() {

@@ -18,7 +18,7 @@ use crate::{
     output::{note, Printer},
     recordings::{
         html, merged, part,
-        reader::{self, no_interval, Contents, Recorded, SnapshotPair, NOT_TWO},
+        reader::{self, no_interval, Contents, Recorded, NOT_TWO},
         tables,
     },
     render::{self, Row, Scope},
@@ -48,9 +48,6 @@ pub fn report(args: &Report) -> Result<u8> {
     }
 }
 
-/// The first and the last snapshot of a part of a recording.
-type Span = (TimedSnapshot, TimedSnapshot);
-
 /// Prints the tables of a recording.
 fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
     let (metrics, path) = (&args.metrics, &args.input[0]);
@@ -69,27 +66,23 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
             )?);
             Ok(())
         };
-    let contents = if args.each {
-        read(args, |pair| show_between(pair.before, pair.after, printer))?
-    } else {
-        let (contents, spans) = spans(args)?;
-        for (before, after) in &spans {
-            show_between(before, after, printer)?;
-        }
-        contents
-    };
+    let contents = reader::read(path, &args.when, |pair| match args.each {
+        true => show_between(pair.before, pair.after, printer),
+        false => Ok(()),
+    })?;
+    for (before, after) in { contents.spans.iter() }.filter(|_| !args.each) {
+        show_between(before, after, printer)?;
+    }
     // These choose some of the snapshots, and a run has none.
     let chosen = match args.each {
         true => Some("each"),
-        false => chosen(args),
+        false => args.when.option(),
     };
     match (chosen, contents.runs.len()) {
         (None, _) => printer.print(&tables::recorded(&contents.runs, metrics, style)?),
         (Some(_), 0) => {}
-        (Some(option), _) if contents.spans.is_empty() => {
-            let path = path.display();
-            let why = format!("--{option}: {path} holds runs, which have no intervals");
-            return Err(Error::usage(why));
+        (Some(_), _) if contents.spans.is_empty() => {
+            return Err(reader::only_runs("each", path));
         }
         (Some(option), number) => note(format!("{number} runs are not shown with --{option}")),
     }
@@ -103,27 +96,9 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
     }
     printer.print(&out);
     if !has_shown && (chosen.is_some() || contents.runs.is_empty()) {
-        return Err(no_interval(chosen.is_some()));
+        return Err(no_interval(args.when.option().is_some()));
     }
     Ok(contents.lost.status())
-}
-
-/// Returns the option that chooses a part of a recording.
-fn chosen(args: &Report) -> Option<&'static str> {
-    let last = args.last.map(|_| "last");
-    last.or(args.time.map(|_| "time"))
-}
-
-/// Reads a recording. Passes each interval within the times to `each`.
-fn read(args: &Report, mut each: impl FnMut(&SnapshotPair<'_>) -> Result) -> Result<Contents> {
-    let times = part::chosen(args, &args.input[0])?;
-    let mut contents = reader::read(&args.input[0], |pair| match pair.is_within(times) {
-        true => each(pair),
-        false => Ok(()),
-    })?;
-    let outliers = &mut contents.outliers;
-    outliers.retain(|it| (times.0..=times.1).contains(&it.at));
-    Ok(contents)
 }
 
 /// Returns the outliers of the metrics, or else those that are waits: for people the longest one,
@@ -197,25 +172,9 @@ fn summary(outliers: &[&Recorded], names: impl Fn(&Recorded) -> shown::Names) ->
     )
 }
 
-/// Reads a recording. Returns the parts that its intervals within the times make, too.
-fn spans(args: &Report) -> Result<(Contents, Vec<Span>)> {
-    let (mut spans, mut end) = (Vec::<Span>::new(), None);
-    let contents = read(args, |pair| {
-        match spans.last_mut().filter(|_| end == Some(pair.at.0)) {
-            Some((_, last)) => *last = pair.after.clone(),
-            None => spans.push((pair.before.clone(), pair.after.clone())),
-        }
-        end = Some(pair.at.1);
-        Ok(())
-    })?;
-    Ok((contents, spans))
-}
-
 /// Prints the sum of several recordings.
 fn many(args: &Report, files: &[PathBuf], style: &Style, printer: &mut Printer) -> Result<u8> {
     for (option, is_given) in [
-        ("time", args.time.is_some()),
-        ("last", args.last.is_some()),
         ("html", args.html.is_some()),
         ("hgrm", args.hgrm.is_some()),
         ("hlog", args.hlog.is_some()),
@@ -225,7 +184,7 @@ fn many(args: &Report, files: &[PathBuf], style: &Style, printer: &mut Printer) 
             return Err(Error::usage(format!("--{option} takes one recording")));
         }
     }
-    let (interval, lost) = merged::interval(files)?;
+    let (interval, lost) = merged::interval(files, &args.when)?;
     printer.print(&text(&interval, &args.metrics, style, &mut false)?);
     if style.form == Form::Json {
         printer.print(&lost.json());
@@ -273,23 +232,19 @@ fn note_off(contents: &Contents, metric: &str) -> Result {
 
 /// Prints HdrHistogram's log of a metric.
 fn hlog(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
-    let times = part::chosen(args, &args.input[0])?;
-    let (mut log, mut origin) = (String::new(), None);
-    let contents = reader::read(&args.input[0], |pair| {
+    let mut log = String::new();
+    let contents = reader::read(&args.input[0], &args.when, |pair| {
         let (begin, end) = pair.at;
-        let origin = *origin.get_or_insert(pair.before.unix_ns.saturating_sub(begin));
-        if pair.is_within(times) {
-            let samples = samples(pair.before, pair.after, metric)?;
-            if log.is_empty() {
-                log = hdr::log_head(origin);
-            }
-            log += &hdr::log_line(begin, end - begin, &samples);
+        let samples = samples(pair.before, pair.after, metric)?;
+        if log.is_empty() {
+            log = hdr::log_head(pair.before.unix_ns.saturating_sub(begin));
         }
+        log += &hdr::log_line(begin, end - begin, &samples);
         Ok(())
     })?;
     note_off(&contents, metric)?;
     if log.is_empty() {
-        return Err(no_interval(chosen(args).is_some()));
+        return Err(no_interval(false));
     }
     printer.print(&log);
     Ok(contents.lost.status())
@@ -297,10 +252,10 @@ fn hlog(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
 
 /// Prints the percentiles in the form that HdrHistogram's plotters read.
 fn hgrm(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
-    let (contents, spans) = spans(args)?;
+    let contents = reader::read(&args.input[0], &args.when, |_| Ok(()))?;
     note_off(&contents, metric)?;
     let mut all: Option<Distribution> = None;
-    for (before, after) in &spans {
+    for (before, after) in &contents.spans {
         let one = samples(before, after, metric)?;
         match &mut all {
             Some(all) if all.scheme != one.scheme => {
@@ -311,7 +266,7 @@ fn hgrm(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
             None => all = Some(one),
         }
     }
-    let all = all.ok_or_else(|| no_interval(chosen(args).is_some()))?;
+    let all = all.ok_or_else(|| no_interval(false))?;
     printer.print(&hdr::percentiles(&all));
     Ok(contents.lost.status())
 }

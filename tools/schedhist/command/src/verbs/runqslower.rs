@@ -10,7 +10,7 @@ use crate::{
     options::us,
     outliers::{threshold, Next, Stream},
     output::{note, print},
-    setting::owner,
+    setting::{names, owner},
     source::{unix_ns, Source},
     sys,
 };
@@ -21,11 +21,9 @@ const LAT_END: usize = 8 + 1 + 16 + 1 + 6 + 1 + 14;
 /// Prints waits for a CPU above a limit, until SIGINT.
 pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
     let &Runqslower {
-        min,
-        tid,
-        pid,
-        previous,
+        min, tid, previous, ..
     } = args;
+    let pid = args.pid.as_deref().map(names::pid).transpose()?;
     let min_ns = min.as_nanos() as u64;
     if source.is_live() {
         for (letter, id) in [('t', tid), ('p', pid)] {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `help metrics` and `help causes`: the engine's own tables.
+//! `help metrics`, `help causes` and `help chain`.
 
 use std::ffi::OsString;
 
 use schedhist_core::engine::{
+    chain::walk::End,
     idle::{Distance, WaitCause, WaitPart},
     switch::sample::Cause,
     Metric, MetricSet, ShownMetric,
@@ -17,6 +18,7 @@ pub fn asked_for(words: &[OsString]) -> Option<String> {
     match words {
         [help, topic] if help == "help" && topic == "metrics" => Some(metrics()),
         [help, topic] if help == "help" && topic == "causes" => Some(causes()),
+        [help, topic] if help == "help" && topic == "chain" => Some(chain()),
         _ => None,
     }
 }
@@ -80,4 +82,35 @@ fn causes() -> String {
         Cause::ALL.iter().map(|cause| cause.name()),
     );
     out + "docs/long-waits.md and docs/events.md define each.\n"
+}
+
+fn chain() -> String {
+    let mut out = String::new();
+    let parts = [
+        ("ran", "had a CPU, until it woke the one before"),
+        ("waited", "waited for a CPU after it had been woken"),
+        ("preempted", "waited for one after it had been preempted"),
+        ("throttled", "had spent its quota"),
+        ("behind", "who had the CPU for most of the time of a wait"),
+    ];
+    let heading =
+        "A chain goes back from the end of a wait or a sleep, waker by waker. Their times \
+        add up to its duration. What each task did until then";
+    rows(&mut out, heading, parts.into_iter());
+    let meaning = |end: &End| match end {
+        End::Start => "where the wait or the sleep begins: nothing is left to explain",
+        End::Timer => "the function of a timer woke the last task",
+        End::Interrupt => "another hard interrupt did, a device's or another CPU's",
+        End::InterruptSoftirq => "a softirq did that a hard interrupt had raised",
+        End::UnknownSoftirq => "a softirq did, and the kernel does not tell for whom",
+        End::Idle => "the idle task did, for another CPU",
+        End::Overwritten => {
+            "the slice before is not kept any more: a greater chain reaches further"
+        }
+        End::Unknown => "what came before was not seen",
+        End::Limit => "there are too many hops, or slices",
+    };
+    let ends = End::ALL.iter().map(|end| (end.name(), meaning(end)));
+    rows(&mut out, "Where it ends", ends);
+    out + "Off unless chain is set (schedhist ctl chain 1024). docs/chain.md defines each.\n"
 }

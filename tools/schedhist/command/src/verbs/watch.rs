@@ -537,6 +537,31 @@ impl Clock {
 mod tests {
     use super::*;
 
+    /// What is asked for again and again leaves time for the stream.
+    #[test]
+    fn rarely() {
+        let mut work = Rarely::default();
+        let begin = work.begin().expect("the first time");
+        std::thread::sleep(Duration::from_millis(20));
+        work.end(begin);
+        assert!(work.begin().is_none());
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(work.begin().is_some());
+    }
+
+    /// After a suspend, or when the wall clock was set, the clocks are compared again.
+    #[test]
+    fn clocks_apart() {
+        for (apart_ns, is_old) in [(0, false), (2_000_000_000, true)] {
+            let clock = Clock {
+                module_ns: 0,
+                unix_ns: 0,
+                at: (Instant::now(), source::unix_ns() - apart_ns),
+            };
+            assert_eq!(clock.is_old(), is_old, "{apart_ns}");
+        }
+    }
+
     #[test]
     fn actions() {
         let signal = Action::Signal { number: 9, pid: 12 };

@@ -46,7 +46,10 @@ top | --dir machine -d 0.001 | --once | in tests/golden.md
 top | --dir machine -d 0.001 | --ascii | in tests/top.rs
 top | --once | --dir nowhere | differs
 top | --once -d 0.001 --dir machine | --limits limits | says Limits 1 unknown
-top | -i few.data | --limits limits | refused cannot be used with
+top | -i few.data | --limits limits | says BROKEN runq.p50 < 1ns:
+top | -i few.data | --last 0.5 | differs
+top | --dir machine | --time 0,1 | refused required arguments
+top | -i few.data | --time 0,1 | differs
 top | --dir machine | --input nowhere | refused this reads no files of the module
 hist | --dir machine | --nanoseconds | differs
 hist | --dir machine | --microseconds | differs
@@ -194,6 +197,9 @@ diff | a.data few.data | --json | says "notes":["no test: it needs
 diff | a.data b.data -q 99.99 | --json | says "too few samples"
 diff | a.data few.data | --separator , | notes no test: it needs
 diff | a.data b.data | --fail-above runq:p50:+20% | notes it is
+diff | few.data few.data | --time 900,901 | refused no interval is within
+diff | a.data b.data | --last 1 | notes 6 runs are not compared with --last
+diff | runs.data a.data | --last 1 | refused runs, which have no intervals
 diff | a.data b.data | --dir machine | refused reads no files of the module
 ab | --dir machine | --nanoseconds -r 1 -- true -- true | differs
 ab | --dir machine | --microseconds -r 1 -- true -- true | differs
@@ -209,6 +215,9 @@ ab | -r 1 | --dir off -- true -- true | says note: A: oncpu, runq, offcpu are of
 export | -i few.data | --perfetto new.trace | notes bytes
 export | --dir machine | --input few.data | refused required arguments
 export | --dir machine --once | --input few.data | refused cannot be used with
+export | --dir machine | --last 1 | refused required arguments
+export | -i few.data --perfetto new.trace | --last 0.5 | in tests/recording.rs
+export | -i few.data --perfetto new.trace | --time 900,901 | notes no interval is within
 export | --dir machine --once | --listen 127.0.0.1:1 | refused cannot be used with
 export | --dir machine --once | --textfile new.prom | differs
 export | --dir machine | --interval 1 | refused required arguments
@@ -224,6 +233,10 @@ export | --dir machine --once | --schema 1 | refused only --format protobuf
 export | --dir machine --once --textfile new.prom | --schema 1 | refused cannot be used with
 export | -i few.data --perfetto new.trace | --dir machine | refused reads no files of the module
 check | limits | --dir machine | says BROKEN runq.p50 < 1ns:
+check | limits | --input few.data | says BROKEN runq.p50 < 1ns:
+check | limits -i few.data | --dir machine | refused reads no files of the module
+check | limits -i few.data | --last 0.5 | differs
+check | limits -i few.data | --time 900,901 | refused no interval is within
 check | limits | --prometheus | in tests/check.rs
 watch | --dir settings | --threshold 5 | says ## CPU
 watch | --dir settings -T 5 | --duration x | refused a number, of s or with ns, us, ms

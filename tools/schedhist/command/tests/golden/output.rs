@@ -55,7 +55,7 @@ const CASES: &[(&str, Prints)] = &[
     ("record --dir machine -o new.data -d 0.05 -I 20", Nothing),
     ("report -i a.data", Out),
     ("report -i few.data runq --time 0,1", Out),
-    ("report -i few.data --time 900,901", Out),
+    ("report -i few.data --time 900,901", Err),
     ("report -i few.data runq --last 1", Out),
     ("report -i few.data --hgrm runq --time 0,1", Out),
     ("report -i few.data --hlog runq", Out),

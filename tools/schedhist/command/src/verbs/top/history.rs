@@ -9,6 +9,7 @@ use schedhist_core::{
     engine::histogram::bucket::Scheme,
     groups::{offenders, GroupRow, GroupWindow, Offender},
     laws,
+    limits::Judged,
     text::Outlier,
     timeline::{rows, CPU_METRIC, ROWS},
     units,
@@ -88,6 +89,8 @@ pub struct Moment {
     /// Why tasks waited long.
     pub why: Option<String>,
     pub lawful: bool,
+    /// What became of the limits that were asked for.
+    pub limits: Vec<Judged>,
     /// What else a reader should know.
     pub notes: Vec<String>,
 }
@@ -145,6 +148,7 @@ impl Moment {
                 .collect(),
             why: { window.long_waits.as_ref() }.and_then(|all| window::why(&all.sums)),
             lawful: laws::check(window, interval.read_ns).violations.is_empty(),
+            limits: Vec::new(),
             notes: interval.notes.clone(),
         }
     }

@@ -114,6 +114,28 @@ impl View<'_> {
         filter.is_empty() || name.to_lowercase().contains(&filter.to_lowercase())
     }
 
+    /// Returns the places of the metrics that pass the filter, or else of all of them, in order.
+    pub fn metrics_in_order(&self) -> Vec<usize> {
+        let names = &self.history.names;
+        let mut all: Vec<_> = (0..names.len()).collect();
+        all.retain(|place| self.is_wanted(&names[*place]));
+        if all.is_empty() {
+            all = (0..names.len()).collect();
+        }
+        let rows = self.moment().map_or(&[][..], |moment| self.rows(moment));
+        let row = |place: &usize| rows.get(*place);
+        match self.choice.order {
+            Order::Usual => {}
+            // By their p99, and by their samples.
+            Order::Waiting => {
+                all.sort_by_cached_key(|it| Reverse(row(it).and_then(|row| row.quantiles[2])));
+            }
+            Order::Busy => all.sort_by_cached_key(|it| Reverse(row(it).map(|row| row.count))),
+            Order::Name => all.sort_by_cached_key(|it| &names[*it]),
+        }
+        all
+    }
+
     /// Returns what is selected in the list that has the focus.
     pub fn selected(&self) -> Option<Part> {
         let places = self.choice.places;
@@ -354,7 +376,14 @@ impl View<'_> {
     fn outliers_until(&self, moment: &Moment) -> impl DoubleEndedIterator<Item = &Ended> {
         let end = moment.end;
         let all = self.history.outliers.iter();
-        all.filter(move |it| it.end <= end)
+        // By who waited, on which CPU, and who had it meanwhile.
+        all.filter(move |it| it.end <= end).filter(|it| {
+            let outlier = &it.outlier;
+            self.choice.filter.is_empty()
+                || self.is_wanted(&format!("{}:{}", outlier.comm, outlier.pid))
+                || self.is_wanted(&format!("CPU {}", outlier.cpu))
+                || { outlier.culprits.iter() }.any(|it| self.is_wanted(&it.comm))
+        })
     }
 
     pub fn outlier_count(&self) -> usize {
@@ -403,6 +432,7 @@ impl View<'_> {
         };
         if lines.is_empty() {
             let text = match self.status.thresholds.is_empty() {
+                _ if !self.choice.filter.is_empty() => "no outlier passes the filter",
                 _ if self.status.is_recording => "none",
                 true => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
                 false => "none yet",

@@ -24,7 +24,9 @@ use schedhist_core::{
     groups::GroupWindow,
     limits::{Judged, Limit, Samples},
     raw::Groups,
+    recording::file::TimedSnapshot,
     text::{self, Outlier},
+    window::Window,
 };
 
 use crate::{
@@ -47,22 +49,29 @@ use view::{Choice, Shown, Status, View};
 #[derive(Default)]
 struct Limits {
     all: Vec<Limit>,
-    /// The readings of a minute ago, and of up to two, with their groups.
-    before: VecDeque<(Reading, Option<Groups>)>,
+    /// The snapshots of a minute ago, and of up to two, with their groups.
+    before: VecDeque<(TimedSnapshot, Option<Groups>)>,
 }
 
 impl Limits {
+    fn new(args: &Top) -> Result<Self> {
+        Ok(Self {
+            all: check::some_limits(args.limits.as_deref())?,
+            ..Self::default()
+        })
+    }
+
     const MINUTE: u64 = 60_000_000_000;
 
-    fn judge(&mut self, now: &Reading, groups: Option<&Groups>) -> Vec<Judged> {
+    fn judge(&mut self, now: &TimedSnapshot, groups: Option<&Groups>) -> Vec<Judged> {
         if self.all.is_empty() {
             return Vec::new();
         }
-        let time = now.timed.snapshot.time;
-        let is_due = |(last, _): &(Reading, _)| {
-            let ago = time.checked_sub(last.timed.snapshot.time);
-            ago.is_none_or(|ago| ago >= Self::MINUTE)
-        };
+        let window = |old: &TimedSnapshot| Window::between(&old.snapshot, &now.snapshot).ok();
+        // The module was loaded anew.
+        self.before.retain(|(old, _)| window(old).is_some());
+        let is_due =
+            |(last, _): &(TimedSnapshot, _)| now.snapshot.time - last.snapshot.time >= Self::MINUTE;
         if self.before.back().is_none_or(is_due) {
             self.before.push_back((now.clone(), groups.cloned()));
             if self.before.len() > 2 {
@@ -72,9 +81,9 @@ impl Limits {
         let Some((first, old)) = self.before.front() else {
             return Vec::new();
         };
-        let window = now.since(first).window;
+        let all = window(first);
         let samples = Samples {
-            of_metric: &|name| Some(window.distribution(window.names.metric(name)?, &|_| true)),
+            windows: all.as_slice(),
             groups: groups.map(|new| (old.as_ref(), new)).into_iter().collect(),
         };
         self.all.iter().map(|limit| limit.judge(&samples)).collect()
@@ -108,7 +117,7 @@ impl Feed<'_> {
         interval
             .notes
             .extend(render::off(&interval.window, &is_wanted));
-        self.status.limits = self.limits.judge(&reading, groups.as_ref());
+        let limits = self.limits.judge(&reading.timed, groups.as_ref());
         let thresholds = interval.window.names.metrics.iter().filter_map(|it| {
             let text = self
                 .source
@@ -120,6 +129,7 @@ impl Feed<'_> {
         let rows = self.groups(groups, part);
         let outliers = self.outliers();
         let mut moment = Moment::new(&interval, Rc::new(rows.0), outliers);
+        moment.limits = limits;
         let rows = match part {
             Some(Part::Cpus(_, cpus)) => {
                 let is_of = |cpu: u32| cpus.contains(&cpu);
@@ -200,7 +210,7 @@ pub fn top(args: &Top, source: &Source) -> Result {
     if let Some(path) = &args.input {
         return replay(path, source, args);
     }
-    let limits = check::some_limits(args.limits.as_deref())?;
+    let limits = Limits::new(args)?;
     let (interval, metric) = (args.interval, &*args.metric);
     show(source, interval, metric, args.ascii, args.once, limits)
 }
@@ -208,7 +218,7 @@ pub fn top(args: &Top, source: &Source) -> Result {
 /// Shows the live view as it is without options.
 pub fn live(source: &Source) -> Result {
     let second = Duration::from_secs(1);
-    show(source, second, "runq", false, false, Vec::new())
+    show(source, second, "runq", false, false, Limits::default())
 }
 
 /// Returns what the terminal can show, by the environment.
@@ -251,7 +261,7 @@ impl<'a> Feed<'a> {
 
 /// Shows a recording.
 fn replay(path: &Path, source: &Source, args: &Top) -> Result {
-    let (history, rule) = play::history(path, &args.metric)?;
+    let (history, rule) = play::history(path, args, Limits::new(args)?)?;
     if !history.names.contains(&args.metric) {
         let why = format!("{} has no metric {}", path.display(), args.metric);
         return Err(Error::usage(why));
@@ -286,7 +296,7 @@ fn show(
     metric: &str,
     ascii: bool,
     once: bool,
-    limits: Vec<Limit>,
+    limits: Limits,
 ) -> Result {
     let first = source.read()?;
     options::check_metrics(&first.timed.snapshot.names, &[metric.to_owned()])?;
@@ -296,7 +306,7 @@ fn show(
         ..History::default()
     };
     let mut feed = Feed::new(source, history);
-    feed.limits.all = limits;
+    feed.limits = limits;
     if source.is_live() {
         feed.sets = caches();
     }
@@ -469,31 +479,41 @@ impl Choice {
                     return self.go(step, view);
                 }
                 let Some(place) = place else { return };
-                let chosen = match list {
-                    Focus::Metrics => &mut self.metric,
-                    Focus::Cpus => &mut self.places[0],
-                    Focus::Groups => &mut self.places[1],
-                    Focus::Outliers => &mut self.places[2],
-                };
-                if std::mem::replace(chosen, place) == place && had_it {
+                if self.choose(place, view) && had_it {
                     self.press('\r', view);
                 }
-                self.go(0, view);
             }
         }
     }
 
     /// Goes on in the list that has the focus.
     fn go(&mut self, step: isize, view: &View<'_>) {
-        let (place, count) = match self.focus {
-            Focus::Metrics => (&mut self.metric, view.history.names.len()),
+        let place = match self.focus {
+            Focus::Metrics => {
+                let all = view.metrics_in_order();
+                { all.iter().position(|place| *place == self.metric) }.unwrap_or(0)
+            }
+            Focus::Cpus => self.places[0],
+            Focus::Groups => self.places[1],
+            Focus::Outliers => self.places[2],
+        };
+        self.choose(place.saturating_add_signed(step), view);
+    }
+
+    /// Chooses a place of the list that has the focus. Returns whether it was chosen before.
+    fn choose(&mut self, place: usize, view: &View<'_>) -> bool {
+        let metrics = view.metrics_in_order();
+        let (chosen, count) = match self.focus {
+            Focus::Metrics => {
+                let metric = metrics.get(place).or(metrics.last()).copied();
+                return metric.is_some_and(|it| std::mem::replace(&mut self.metric, it) == it);
+            }
             Focus::Cpus => (&mut self.places[0], view.cpus_in_order().len()),
             Focus::Groups => (&mut self.places[1], view.groups_in_order().len()),
             Focus::Outliers => (&mut self.places[2], view.outlier_count()),
         };
-        *place = place
-            .saturating_add_signed(step)
-            .min(count.saturating_sub(1));
+        let place = place.min(count.saturating_sub(1));
+        std::mem::replace(chosen, place) == place
     }
 }
 

@@ -4,37 +4,37 @@
 
 use std::{path::Path, rc::Rc};
 
-use schedhist_core::{
-    groups::GroupWindow,
-    raw::Groups,
-    recording::file::Item,
-    text::{self, Outlier},
-};
+use schedhist_core::{groups::GroupWindow, raw::Groups};
 
-use super::history::{unix_at, Ended, GroupsOfInterval, History, Moment, PLAYED};
+use super::{
+    history::{Ended, GroupsOfInterval, History, Moment, PLAYED},
+    Limits,
+};
 use crate::{
-    error::{Error, Result},
-    recordings::reader::{self, Event, NOT_TWO},
+    cli::Top,
+    error::Result,
+    recordings::reader::{self, no_interval, Event},
     source::Interval,
 };
 
 /// Returns the intervals of a recording, and the rule by which tasks were grouped last.
-pub fn history(path: &Path, wanted: &str) -> Result<(History, String)> {
+pub fn history(path: &Path, args: &Top, mut limits: Limits) -> Result<(History, String)> {
     let mut history = History {
         kept: PLAYED,
-        wanted: wanted.to_owned(),
+        wanted: args.metric.clone(),
         ..History::default()
     };
     let (mut groups, mut rows) = (None::<Groups>, Rc::<GroupsOfInterval>::default());
-    reader::walk(path, |event| {
+    reader::walk(path, &args.when, |event| {
         match event {
             Event::Pair(pair) => {
                 let interval = Interval::between(pair.before, pair.after)?;
-                let moment = Moment::new(&interval, rows.clone(), Vec::new());
+                let mut moment = Moment::new(&interval, rows.clone(), Vec::new());
+                moment.limits = limits.judge(pair.after, groups.as_ref());
                 history.push(&interval, moment);
             }
             // Recorded every ten seconds: they stand for the intervals until the next ones.
-            Event::Other(Item::Groups(new), _) => {
+            Event::Groups(new, _) => {
                 let old = groups.take().filter(|old| old.are_of(&new));
                 // What the first ones did before is of no interval.
                 let now = old.map_or_else(Rc::default, |old| {
@@ -52,30 +52,17 @@ pub fn history(path: &Path, wanted: &str) -> Result<(History, String)> {
                 }
                 (groups, rows) = (Some(new), now);
             }
-            Event::Other(Item::Outliers(text), _) => {
-                place(&mut history, text::outliers(&text));
-            }
+            Event::Outliers(all) => history.outliers.extend(all.into_iter().map(|it| Ended {
+                unix_ns: it.unix_ns,
+                end: it.outlier.pairs.number("end_ns").unwrap_or_default(),
+                outlier: it.outlier,
+            })),
             _ => {}
         }
         Ok(())
     })?;
     if history.moments.is_empty() {
-        return Err(Error::at(path, NOT_TWO));
+        return Err(no_interval(args.when.option().is_some()).about(path));
     }
     Ok((history, groups.map_or(String::new(), |groups| groups.rule)))
-}
-
-/// Adds outliers of the last interval.
-fn place(history: &mut History, outliers: Vec<Outlier>) {
-    let Some(moment) = history.moments.back() else {
-        return;
-    };
-    for outlier in outliers {
-        let end = outlier.pairs.number("end_ns").unwrap_or(moment.end);
-        history.outliers.push_back(Ended {
-            unix_ns: unix_at(moment, end),
-            end,
-            outlier,
-        });
-    }
 }

@@ -13,7 +13,6 @@ use ratatui::{
 };
 use schedhist_core::{
     distribution::Max,
-    limits::Judged,
     units::{tasks, Unit},
 };
 
@@ -44,7 +43,7 @@ pub struct Choice {
     pub places: [usize; 3],
     pub order: Order,
     pub outliers: Outliers,
-    /// Only groups and CPUs with this in their names are shown.
+    /// Only what has this in its name is shown: of outliers, of those who waited and who ran.
     pub filter: String,
     pub is_typing: bool,
     /// What is looked at alone.
@@ -67,8 +66,6 @@ pub struct Status {
     pub interval: Duration,
     /// Whether a recording is played.
     pub is_recording: bool,
-    /// What became of the limits that were asked for.
-    pub limits: Vec<Judged>,
 }
 
 /// Shares `lines` among the metrics, the heat map, the CPUs, the groups and the outliers, which
@@ -148,8 +145,8 @@ const HELP: [&str; 22] = [
     "Tab          choose a list: metrics, CPUs, groups, outliers",
     "j k, arrows  choose the metric of the heat map, or go through the list",
     "Enter        look at the chosen CPU or group alone; Escape: at all",
-    "/            show groups and CPUs with a text in their names only",
-    "s            sort CPUs and groups: as usual, by waits, busy, name",
+    "/            show metrics, CPUs, groups and tasks with a text in their names",
+    "s            sort metrics, CPUs, groups: as usual, by waits, busy, name",
     "o            outliers: the last, the worst, waits by culprit",
     "h l, arrows  one interval back, or forth; Page Up, Page Down: ten",
     "Home End     the first interval that is kept; the last one",
@@ -268,7 +265,7 @@ impl View<'_> {
         let range = self.range(last, width);
         let lists = usize::from(right.is_none());
         let most = [
-            self.history.names.len() + 1,
+            self.metrics_in_order().len() + 1,
             // The title, and the time.
             2 + range.map_or(1, |(low, high)| high - low + 1),
             1 + self.status.folds.len().div_ceil(self.cpu_columns(width)),
@@ -318,7 +315,7 @@ impl View<'_> {
 
     /// Returns which limits are broken, if there are any.
     fn limits(&self) -> Option<Line<'static>> {
-        let all = &self.status.limits;
+        let all = self.moment().map_or(&[][..], |moment| &moment.limits);
         let of = |is_kept| all.iter().filter(move |it| it.is_kept == is_kept);
         if all.is_empty() {
             return None;
@@ -422,7 +419,9 @@ impl View<'_> {
             "count"
         };
         let names = ["p50", "p90", "p99", "p99.9", "max"];
-        let hidden = { self.history.names.len() }.saturating_sub(lines.saturating_sub(1));
+        let rows = lines.saturating_sub(1);
+        let order = self.metrics_in_order();
+        let hidden = order.len().saturating_sub(rows);
         let head = line(
             &match (hidden, width) {
                 (0, _) | (_, 0..60) => "metric".to_owned(),
@@ -432,10 +431,10 @@ impl View<'_> {
             &|place| names[place].to_owned(),
             self.look.dim(),
         );
-        let rows = lines.saturating_sub(1);
         let first = self.first_metric(rows);
-        let all = self.history.names.iter().zip(self.rows(moment)).enumerate();
-        let rows = all.skip(first).take(rows).map(|(place, (metric, row))| {
+        let (names, all) = (&self.history.names, self.rows(moment));
+        let all = { order.into_iter() }.filter_map(|at| Some((at, &names[at], all.get(at)?)));
+        let rows = all.skip(first).take(rows).map(|(place, metric, row)| {
             let (mark, style) = match place == self.choice.metric {
                 true if self.choice.focus == Focus::Metrics => ('>', Style::new().bold()),
                 true => ('*', Style::new().bold()),
@@ -459,7 +458,9 @@ impl View<'_> {
 
     /// Returns the first metric of those that are shown in so many rows.
     fn first_metric(&self, rows: usize) -> usize {
-        scrolled(self.choice.metric, self.history.names.len(), rows)
+        let all = self.metrics_in_order();
+        let chosen = all.iter().position(|place| *place == self.choice.metric);
+        scrolled(chosen.unwrap_or(0), all.len(), rows)
     }
 }
 
