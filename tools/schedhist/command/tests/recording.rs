@@ -307,10 +307,8 @@ fn times(items: &[Item]) -> Vec<u64> {
     times.collect()
 }
 
-/// `--last`, and times of day: both files of a ring are one recording.
-#[test]
-fn times_as_people_say_them() {
-    let folder = Folder::new("times");
+/// Records 40 seconds, in two files.
+fn in_two_files(folder: &Folder) {
     let mut machine = sim::Machine::new(2, 5, 3);
     // The first snapshot is of 13:59:40 on 27 November 2026, in UTC.
     let begin = 1_795_787_979;
@@ -324,6 +322,13 @@ fn times_as_people_say_them() {
             support::record(&mut recorder, &machine.raw(), (begin + i) * SECOND);
         }
     }
+}
+
+/// `--last`, and times of day: both files of a ring are one recording.
+#[test]
+fn times_as_people_say_them() {
+    let folder = Folder::new("times");
+    in_two_files(&folder);
     let of = |words: &str| {
         let mut report = folder.command(&format!("report -i data {words}"));
         report.env("TZ", "UTC").output().unwrap()
@@ -378,9 +383,19 @@ fn times_as_people_say_them() {
     // Those of the page are within it, too.
     assert!(of("--last 5 --html page").status.success());
     assert!(folder.read("page").contains("5.0 s"));
-    // The same option chooses for all that read recordings.
+    let mut piped = folder.shell("cat data | $0 report -i /dev/stdin --last 5");
+    let output = piped.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(said(&output).1.contains("is no file"), "{output:?}");
+}
+
+/// The same options choose for all that read recordings.
+#[test]
+fn a_part_for_each_verb() {
+    let folder = Folder::new("parts");
+    in_two_files(&folder);
     folder.put("limits", "runq.p99.999 < 1d");
-    let (text, _) = said(&of("--last 5 -j runq"));
+    let (text, _) = said(&folder.run("report -i data --last 5 -j runq"));
     let count = histograms(&text)[0]["count"].clone();
     let text = folder.run("check limits -i data --last 5");
     assert!(
@@ -406,10 +421,6 @@ fn times_as_people_say_them() {
     }
     let size = |name: &str| fs::metadata(folder.join(name)).unwrap().len();
     assert!(size("part") * 4 < size("whole"));
-    let mut piped = folder.shell("cat data | $0 report -i /dev/stdin --last 5");
-    let output = piped.output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(said(&output).1.contains("is no file"), "{output:?}");
 }
 
 /// When the clock is put back, a time comes twice; when it is put forward, some do not come.

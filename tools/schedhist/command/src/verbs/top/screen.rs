@@ -71,8 +71,8 @@ impl Look {
         let shade = all.chars().nth(level.into()).unwrap_or(' ');
         let style = match is_tail {
             true => self.colour(202, Color::Red).bold(),
-            // Two colours to a shade.
-            false => self.colour(if level % 2 == 0 { 25 } else { 32 }, Color::Blue),
+            // Two colours to a shade, the lighter one for more, and so alike that white suits, too.
+            false => self.colour(if level % 2 == 0 { 33 } else { 32 }, Color::Blue),
         };
         // A single sample of the tail is what one looks for.
         match (is_tail && level > 0, self.unicode) {
