@@ -446,8 +446,7 @@ pub struct Ab {
 /// Check whether the limits in a file are kept
 #[derive(Args)]
 #[command(
-    mut_arg("time", |arg| arg.requires("input")),
-    mut_arg("last", |arg| arg.requires("input")),
+    group(ArgGroup::new("part").args(["time", "last"]).requires("input")),
     after_help = "A line of FILE is METRIC.pQUANTILE or METRIC.max, of GROUP if you like, < TIME:\n\
                  \x20 runq.p99 of web.service < 5ms\n\
                  \x20 offcpu.max < 10s  # of the whole machine\n\n\
@@ -563,8 +562,7 @@ pub struct Flamegraph {
 
 /// Serve the figures to Prometheus, by HTTP or in a file
 #[derive(Args)]
-#[command(mut_arg("time", |arg| arg.requires("perfetto")))]
-#[command(mut_arg("last", |arg| arg.requires("perfetto")))]
+#[command(group(ArgGroup::new("part").args(["time", "last"]).requires("perfetto")))]
 #[command(after_help = "Examples:\n\
              \x20 schedhist export                              # serve them to Prometheus\n\
              \x20 schedhist export --once --format openmetrics  # print them once\n\
@@ -612,8 +610,7 @@ pub struct Export {
 
 /// Show a live view: metrics, a heat map, CPUs, groups, outliers
 #[derive(Args)]
-#[command(mut_arg("time", |arg| arg.requires("input")))]
-#[command(mut_arg("last", |arg| arg.requires("input")))]
+#[command(group(ArgGroup::new("part").args(["time", "last"]).requires("input")))]
 #[command(after_help = "Examples:\n\
              \x20 schedhist top -d 0.5 --metric offcpu  # off-CPU time, twice a second\n\
              \x20 schedhist top -i schedhist.data --last 5m  # play a recording's end\n\

@@ -123,16 +123,16 @@ impl View<'_> {
             all = (0..names.len()).collect();
         }
         let rows = self.moment().map_or(&[][..], |moment| self.rows(moment));
-        let row = |place: &usize| rows.get(*place);
-        match self.choice.order {
-            Order::Usual => {}
-            // By their p99, and by their samples.
-            Order::Waiting => {
-                all.sort_by_cached_key(|it| Reverse(row(it).and_then(|row| row.quantiles[2])));
+        // By their p99, or by their samples.
+        all.sort_by_cached_key(|place| {
+            let row = rows.get(*place);
+            match self.choice.order {
+                Order::Usual => (Reverse(None), ""),
+                Order::Waiting => (Reverse(row.and_then(|row| row.quantiles[2])), ""),
+                Order::Busy => (Reverse(row.map(|row| row.count)), ""),
+                Order::Name => (Reverse(None), names[*place].as_str()),
             }
-            Order::Busy => all.sort_by_cached_key(|it| Reverse(row(it).map(|row| row.count))),
-            Order::Name => all.sort_by_cached_key(|it| &names[*it]),
-        }
+        });
         all
     }
 
