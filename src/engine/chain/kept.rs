@@ -17,13 +17,12 @@ use crate::engine::{
     },
     group::Group,
     identity::CommCells,
-    outlier::KEPT,
+    outlier::Last,
     switch::{
         sample::SampleCells,
         Sample, //
     },
     Cell,
-    SeqCount,
     Side, //
 };
 
@@ -84,10 +83,7 @@ impl HopCells {
 }
 
 #[derive(Debug, Default)]
-struct Entry {
-    /// Guards the cells below.
-    seqcount: SeqCount,
-    id: Cell,
+struct ChainCells {
     sample: SampleCells,
     end: Cell,
     len: Cell,
@@ -95,8 +91,8 @@ struct Entry {
     hops: [HopCells; HOPS],
 }
 
-impl Entry {
-    fn get(&self) -> Option<Chain> {
+impl ChainCells {
+    fn get(&self, id: u64) -> Option<Chain> {
         let end = *End::ALL.get(self.end.get() as usize)?;
         let rest = self.rest.get();
         let (blocked, missing) = if end.is_blocked() {
@@ -105,7 +101,7 @@ impl Entry {
             (0, rest)
         };
         Some(Chain {
-            id: self.id.get(),
+            id,
             sample: self.sample.get()?,
             walked: Walked {
                 end,
@@ -117,14 +113,9 @@ impl Entry {
     }
 }
 
-/// The chains of the last outliers of a CPU. All zero bytes are none.
-///
-/// Only that CPU writes it, with interrupts off; any CPU reads it.
+/// The chains of the last outliers of a CPU.
 #[derive(Debug, Default)]
-pub struct Chains {
-    count: Cell,
-    entries: [Entry; KEPT],
-}
+pub struct Chains(Last<ChainCells>);
 
 // The allocator rounds up to a power of two.
 const _: () = assert!(cfg!(loom) || size_of::<Chains>() <= 32 * 1024);
@@ -143,45 +134,35 @@ impl Chains {
         if sample.metric.side() == Side::Prev {
             return None;
         }
-        let count = self.count.get();
-        let entry = self.entries.get(count as usize % KEPT)?;
-        let walked = entry.seqcount.write(|| {
-            entry.id.set(id);
-            entry.sample.set(sample);
+        let (cells, walked) = self.0.keep(id, |cells| {
+            cells.sample.set(sample);
             let walked = walk(first, sample.start(), sample.end, read, |number, hop| {
-                if let Some(cells) = entry.hops.get(number) {
+                if let Some(cells) = cells.hops.get(number) {
                     cells.set(hop);
                 }
             });
-            entry.end.set(walked.end as u64);
-            entry.len.set(u64::from(walked.hops));
-            entry.rest.set(walked.blocked.wrapping_add(walked.missing));
+            cells.end.set(walked.end as u64);
+            cells.len.set(u64::from(walked.hops));
+            cells.rest.set(walked.blocked.wrapping_add(walked.missing));
             walked
-        });
-        self.count.set(count.wrapping_add(1));
-        let hops = entry.hops.iter().take(walked.hops as usize);
+        })?;
+        let hops = cells.hops.iter().take(walked.hops as usize);
         Some((walked, hops.map(HopCells::get)))
     }
 
     /// Returns the numbers of the outliers whose chains are kept, in no order.
     pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
-        let entries = self.entries.iter();
-        entries
-            .filter_map(|entry| entry.seqcount.try_read(|| entry.id.get()))
-            .filter(|id| *id != 0)
+        self.0.ids()
     }
 
     /// Returns the chain of the outlier `id`, and copies its hops to the beginning of `hops`;
     /// `None` if it is not kept yet, or no longer.
     pub fn read(&self, id: u64, hops: &mut [Hop; HOPS]) -> Option<Chain> {
-        let is_it = |entry: &&Entry| id != 0 && entry.id.get() == id;
-        let entry = self.entries.iter().find(is_it)?;
-        let chain = entry.seqcount.try_read(|| {
-            for (to, from) in hops.iter_mut().zip(&entry.hops) {
+        self.0.read(id, |cells| {
+            for (to, from) in hops.iter_mut().zip(&cells.hops) {
                 *to = from.get();
             }
-            entry.get()
-        });
-        chain?.filter(|chain| chain.id == id)
+            cells.get(id)
+        })
     }
 }

@@ -21,6 +21,7 @@ use crate::engine::{
     },
     outlier::{
         History,
+        Last,
         Slice, //
     },
     switch::{
@@ -31,12 +32,8 @@ use crate::engine::{
     Identity,
     Metric,
     MetricSet,
-    SeqCount,
     ShownMetric, //
 };
-
-/// The number of outliers kept for each CPU. Small under loom, where every access counts.
-pub const KEPT: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// The maximum number of culprits of an outlier.
 pub const CULPRITS: usize = if cfg!(loom) { 1 } else { 32 };
@@ -280,12 +277,8 @@ impl CulpritCells {
     }
 }
 
-/// Storage for an outlier with its culprits.
 #[derive(Debug, Default)]
-struct Entry {
-    /// Guards the cells below.
-    seqcount: SeqCount,
-    id: Cell,
+struct OutlierCells {
     sample: SampleCells,
     task: IdentityCells,
     missing: Cell,
@@ -294,25 +287,7 @@ struct Entry {
     culprits: [CulpritCells; CULPRITS],
 }
 
-impl Entry {
-    /// Fills the entry. Only the CPU that owns it may call this.
-    fn fill(
-        &self,
-        id: u64,
-        sample: &Sample,
-        task: &Identity,
-        longest: Option<Longest>,
-        history: &History,
-    ) {
-        self.seqcount.write(|| {
-            self.id.set(id);
-            self.sample.set(sample);
-            self.task.set(task);
-            self.longest.set(longest);
-            self.blame(sample, history);
-        });
-    }
-
+impl OutlierCells {
     /// Records the tasks that had the CPU during `sample`.
     fn blame(&self, sample: &Sample, history: &History) {
         let mut missing = sample.value;
@@ -341,9 +316,9 @@ impl Entry {
         self.len.set(len as u64);
     }
 
-    fn outlier(&self) -> Option<Outlier> {
+    fn outlier(&self, id: u64) -> Option<Outlier> {
         Some(Outlier {
-            id: self.id.get(),
+            id,
             sample: self.sample.get()?,
             task: self.task.get(),
             culprits: self.len.get() as u32,
@@ -358,7 +333,7 @@ impl Entry {
     }
 }
 
-/// The outliers of a CPU: the last [`KEPT`] of them, and the history of the tasks that had the CPU.
+/// The last outliers of a CPU, and the history of the tasks that had the CPU.
 ///
 /// Only that CPU writes it, with interrupts off; any CPU may read the outliers meanwhile.
 #[derive(Debug, Default)]
@@ -367,10 +342,8 @@ pub struct Log {
     /// A lower bound of the number of the outlier that the CPU is about to report; 0 while it is
     /// about to report none.
     pending: Cell,
-    /// The number of outliers ever reported here.
-    count: Cell,
     suppressed: Cell,
-    entries: [Entry; KEPT],
+    last: Last<OutlierCells>,
 }
 
 // A log is allocated on its own, and the allocator rounds its size up to a power of two.
@@ -394,7 +367,7 @@ impl Log {
 
     /// Returns how many outliers were reported.
     pub fn reported(&self) -> u64 {
-        self.count.get()
+        self.last.count()
     }
 
     /// Takes a number from `limit` for the outlier to be reported next in this log; returns `None`
@@ -430,40 +403,32 @@ impl Log {
         task: &Identity,
         longest: Option<Longest>,
     ) -> Option<(Outlier, impl Iterator<Item = Culprit> + '_)> {
-        let count = self.count.get();
-        let entry = self.entries.get(count as usize % KEPT)?;
-        entry.fill(id, sample, task, longest, &self.history);
+        let (cells, ()) = self.last.keep(id, |cells| {
+            cells.sample.set(sample);
+            cells.task.set(task);
+            cells.longest.set(longest);
+            cells.blame(sample, &self.history);
+        })?;
         fence(Release);
         self.pending.set(0);
-        self.count.set(count.wrapping_add(1));
-        Some((entry.outlier()?, entry.culprits()))
+        Some((cells.outlier(id)?, cells.culprits()))
     }
 
     /// Returns the number of the oldest kept outlier after the outlier `seen`, or `None` if there
-    /// is none. An outlier that is still being written is not kept yet.
+    /// is none.
     pub fn first_after(&self, seen: u64) -> Option<u64> {
-        self.entries
-            .iter()
-            .filter_map(|entry| entry.seqcount.try_read(|| entry.id.get()))
-            .filter(|id| *id > seen)
-            .min()
+        self.last.ids().filter(|id| *id > seen).min()
     }
 
     /// Returns the outlier `id`, and copies its culprits to the beginning of `copied`;
-    /// [`Outlier::culprits`] is their number. Returns `None` when the outlier is not kept yet, or
-    /// no longer.
-    ///
-    /// One try is enough: if the entry is being written, the outlier that was there is no longer
-    /// kept, and the new one is not kept yet.
+    /// [`Outlier::culprits`] is their number. Returns `None` if the outlier is not kept yet, or no
+    /// longer.
     pub fn read(&self, id: u64, copied: &mut [Culprit; CULPRITS]) -> Option<Outlier> {
-        let is_it = |entry: &&Entry| id != 0 && entry.id.get() == id;
-        let entry = self.entries.iter().find(is_it)?;
-        let outlier = entry.seqcount.try_read(|| {
-            for (to, from) in copied.iter_mut().zip(&entry.culprits) {
+        self.last.read(id, |cells| {
+            for (to, from) in copied.iter_mut().zip(&cells.culprits) {
                 *to = from.get();
             }
-            entry.outlier()
-        });
-        outlier?.filter(|outlier| outlier.id == id)
+            cells.outlier(id)
+        })
     }
 }

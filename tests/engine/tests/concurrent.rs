@@ -20,7 +20,8 @@ use schedhist_engine::engine::{
     metric::{Metric, MetricSet},
     outlier::{
         history::Slice,
-        log::{Culprit, Log, CULPRITS, KEPT},
+        log::{Culprit, Log, CULPRITS},
+        KEPT,
     },
     switch::sample::{Cause, Sample},
 };

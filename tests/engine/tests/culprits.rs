@@ -11,7 +11,8 @@ use schedhist_engine::engine::{
     metric::Metric,
     outlier::{
         history::{History, Slice, SLICES},
-        log::{Culprit, Log, Outlier, CULPRITS, KEPT},
+        log::{Culprit, Log, Outlier, CULPRITS},
+        KEPT,
     },
     switch::sample::{Cause, Sample},
 };

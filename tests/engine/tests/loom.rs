@@ -50,8 +50,9 @@ use schedhist_engine::{
         metric::{Counter, Metric, MetricSet},
         outlier::{
             history::Slice,
-            log::{next_after, Culprit, Limit, Log, CULPRITS, KEPT},
+            log::{next_after, Culprit, Limit, Log, CULPRITS},
             rate::Rate,
+            KEPT,
         },
         seqcount::SeqCount,
         switch::{

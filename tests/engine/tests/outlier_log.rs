@@ -11,7 +11,8 @@ use schedhist_engine::engine::{
     metric::Metric,
     outlier::{
         history::Slice,
-        log::{next_after, Limit, Log, KEPT},
+        log::{next_after, Limit, Log},
+        KEPT,
     },
     switch::sample::{Cause, Sample},
 };
