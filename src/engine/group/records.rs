@@ -25,10 +25,12 @@ use crate::engine::{
         TaskGroup, //
     },
     histogram::{
-        totals::whole_sum,
+        totals::{
+            whole_sum,
+            WorstCells, //
+        },
         Worst, //
     },
-    identity::IdentityCells,
     Cell,
     Identity,
     SeqCount, //
@@ -64,16 +66,6 @@ impl Waits {
     }
 }
 
-/// The parts of a metric's totals that change rarely.
-#[derive(Debug, Default)]
-struct Rare {
-    /// Number of changes of the sum's bit 63 that [`GroupRecords::carry`] has found.
-    half_wraps: Cell,
-    /// The time of the greatest sample.
-    time: Cell,
-    task: IdentityCells,
-}
-
 /// Counters and histograms of a group on one CPU.
 ///
 /// The CPU writes it within its switches, and any CPU may read it meanwhile. Once no task can be in
@@ -92,7 +84,10 @@ pub struct GroupRecords {
     ended_by: [Waits; CulpritKind::COUNT],
     /// Waits after a preemption, by the preempting task.
     preempted_by: [Waits; CulpritKind::COUNT],
-    rare: [Rare; GroupMetric::COUNT],
+    /// How often [`GroupRecords::carry`] has found bit 63 of each sum changed.
+    half_wraps: [Cell; GroupMetric::COUNT],
+    /// The tasks and times of the greatest samples.
+    worst: [WorstCells; GroupMetric::COUNT],
     /// The other groups that had the CPU when most of the waits ended.
     neighbours: [Neighbour; NEIGHBOURS],
     /// Guards what changes rarely, with the maxima, and the neighbours while one takes the place of
@@ -143,9 +138,9 @@ impl GroupRecords {
     }
 
     fn carry_of(&self, metric: GroupMetric) {
-        let rare = &self.rare[metric as usize];
-        if rare.half_wraps.get() & 1 != self.sums[metric as usize].get() >> 63 {
-            self.seqcount.write(|| rare.half_wraps.add(1));
+        let half_wraps = &self.half_wraps[metric as usize];
+        if half_wraps.get() & 1 != self.sums[metric as usize].get() >> 63 {
+            self.seqcount.write(|| half_wraps.add(1));
         }
     }
 
@@ -165,13 +160,11 @@ impl GroupRecords {
         now: u64,
         task: impl FnOnce() -> Identity,
     ) {
-        let rare = &self.rare[metric as usize];
         let task = task();
         self.seqcount.write(|| {
             // No duration is `u64::MAX`.
             self.maxima[metric as usize].set(value.saturating_add(1));
-            rare.time.set(now);
-            rare.task.set(&task);
+            self.worst[metric as usize].set(now, &task);
         });
     }
 
@@ -214,21 +207,19 @@ impl GroupRecords {
 
     /// Reads the sum of all samples of `metric`, in nanoseconds.
     pub fn sum(&self, metric: GroupMetric) -> u128 {
-        let rare = &self.rare[metric as usize];
-        let read = || (rare.half_wraps.get(), self.sums[metric as usize].get());
-        let (half_wraps, sum) = self.seqcount.read(read);
+        let (half_wraps, sum) = (
+            &self.half_wraps[metric as usize],
+            &self.sums[metric as usize],
+        );
+        let (half_wraps, sum) = self.seqcount.read(|| (half_wraps.get(), sum.get()));
         whole_sum(half_wraps, sum)
     }
 
     /// Reads the greatest sample of `metric`; `None` when there is none.
     pub fn worst(&self, metric: GroupMetric) -> Option<Worst> {
-        let rare = &self.rare[metric as usize];
         self.seqcount.read(|| {
-            Some(Worst {
-                value: self.maxima[metric as usize].get().checked_sub(1)?,
-                task: rare.task.get(),
-                time: rare.time.get(),
-            })
+            let value = self.maxima[metric as usize].get().checked_sub(1)?;
+            Some(self.worst[metric as usize].get(value))
         })
     }
 

@@ -102,15 +102,28 @@ impl Range {
     }
 }
 
-/// The parts of a metric's totals that change rarely.
+/// Storage for a [`Worst`], but for its value.
 #[derive(Debug, Default)]
-struct Rare {
-    /// The time of the greatest sample; 0 while there is none.
+pub(in crate::engine) struct WorstCells {
+    /// 0 while there is none.
     time: Cell,
     task: IdentityCells,
 }
 
-impl Rare {
+impl WorstCells {
+    pub(in crate::engine) fn set(&self, time: u64, task: &Identity) {
+        self.time.set(time);
+        self.task.set(task);
+    }
+
+    pub(in crate::engine) fn get(&self, value: u64) -> Worst {
+        Worst {
+            value,
+            task: self.task.get(),
+            time: self.time.get(),
+        }
+    }
+
     /// Records a new least or greatest sample of the metric, whose `range` does not contain it.
     /// Rare: new extremes become ever less likely.
     #[cold]
@@ -135,8 +148,7 @@ impl Rare {
 
     fn set_extremes(&self, range: &Range, min: u64, max: u64, time: u64, task: &Identity) {
         range.set(min, max);
-        self.time.set(time);
-        self.task.set(task);
+        self.set(time, task);
     }
 }
 
@@ -236,7 +248,7 @@ pub(in crate::engine) struct Totals {
     /// Guards what follows, and the ranges. One for all metrics: it changes rarely.
     seqcount: SeqCount,
     half_wraps: HalfWraps,
-    rare: [Rare; Metric::COUNT],
+    worst: [WorstCells; Metric::COUNT],
 }
 
 impl Totals {
@@ -265,7 +277,7 @@ impl Totals {
             others: [const { (Cell::new(0), Range::new()) }; Metric::COUNT - 4],
             seqcount: SeqCount::default(),
             half_wraps: HalfWraps::default(),
-            rare: Default::default(),
+            worst: Default::default(),
         }
     }
 
@@ -349,25 +361,21 @@ impl Totals {
     ) {
         let range = self.range(metric);
         if !range.contains(value) {
-            self.rare[metric as usize].extend(range, &self.seqcount, value, time, task);
+            self.worst[metric as usize].extend(range, &self.seqcount, value, time, task);
         }
     }
 
     fn set_extremes(&self, metric: Metric, min: u64, max: u64, time: u64, task: &Identity) {
-        let (range, rare) = (self.range(metric), &self.rare[metric as usize]);
+        let (range, worst) = (self.range(metric), &self.worst[metric as usize]);
         self.seqcount
-            .write(|| rare.set_extremes(range, min, max, time, task));
+            .write(|| worst.set_extremes(range, min, max, time, task));
     }
 
     /// Reads the least and the greatest sample of `metric`, both as of the same moment.
     pub(in crate::engine) fn extremes(&self, metric: Metric) -> Extremes {
-        let (range, rare) = (self.range(metric), &self.rare[metric as usize]);
+        let (range, worst) = (self.range(metric), &self.worst[metric as usize]);
         self.seqcount.read(|| {
-            let worst = Worst {
-                value: range.max(),
-                task: rare.task.get(),
-                time: rare.time.get(),
-            };
+            let worst = worst.get(range.max());
             Extremes {
                 min: range.min(),
                 worst: (worst.time != 0).then_some(worst),
@@ -379,8 +387,8 @@ impl Totals {
     pub(in crate::engine) fn restart_extremes(&self) {
         let nobody = Identity::default();
         self.seqcount.write(|| {
-            for (metric, rare) in Metric::ALL.into_iter().zip(&self.rare) {
-                rare.set_extremes(self.range(metric), u64::MAX, u64::MAX, 0, &nobody);
+            for (metric, worst) in Metric::ALL.into_iter().zip(&self.worst) {
+                worst.set_extremes(self.range(metric), u64::MAX, u64::MAX, 0, &nobody);
             }
         });
     }

@@ -25,7 +25,7 @@ impl GroupRecords {
             self.seqcount.write(|| {
                 self.sums[i].set(sum as u64);
                 // As many as bit 63 has changed while the sum grew.
-                self.rare[i].half_wraps.set((sum >> 63) as u64);
+                self.half_wraps[i].set((sum >> 63) as u64);
             });
             if let Some(worst) = other.worst(metric) {
                 if self.is_greatest(metric, worst.value) {
@@ -50,11 +50,10 @@ impl GroupRecords {
     pub fn clear(&self) {
         self.seqcount.write(|| {
             for metric in GroupMetric::ALL {
-                let (i, rare) = (metric as usize, &self.rare[metric as usize]);
-                for cell in [&self.counts[i], &self.sums[i], &self.maxima[i]] {
-                    cell.set(0);
+                let i = metric as usize;
+                for cells in [&self.counts, &self.sums, &self.maxima, &self.half_wraps] {
+                    cells[i].set(0);
                 }
-                rare.half_wraps.set(0);
             }
             self.counters.iter().for_each(|cell| cell.set(0));
             let waits = self.ended_by.iter().chain(&self.preempted_by);
