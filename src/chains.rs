@@ -91,18 +91,6 @@ impl AllChains {
         &self.cpus.this(here).ring
     }
 
-    /// Forgets what the CPUs are doing, and all slices. No probe may be registered.
-    pub(crate) fn forget(&self) {
-        self.cpus.unboxed().for_each(|chain| chain.ring.forget());
-    }
-
-    /// The same of `cpu`, which is offline.
-    pub(crate) fn prepare(&self, cpu: u32) {
-        if let Some(chain) = self.cpus.get(cpu) {
-            chain.ring.forget();
-        }
-    }
-
     /// Keeps the chain of the outlier `id` with this sample, of the task that has `cpu`, and
     /// returns it. To be called on `cpu` itself, with interrupts off, before the next switch, up to
     /// which the hops last.

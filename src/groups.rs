@@ -223,13 +223,6 @@ impl Groups {
             _ => false,
         }
     }
-
-    /// Forgets which tasks have the CPUs. No probe may be registered.
-    pub(crate) fn begin(&self) {
-        for (_, cpu) in self.memories.cpus() {
-            cpu.forget();
-        }
-    }
 }
 
 impl AsRef<GroupMemories> for Arc<Groups> {

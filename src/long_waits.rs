@@ -49,15 +49,8 @@ impl CpuIdles {
         Ok(Self(Arc::new(PerCpu::new(zeroed)?, GFP_KERNEL)?))
     }
 
-    /// Forgets what the CPUs did. No probe may be registered.
-    pub(crate) fn forget(&self) {
-        for (cpu, _) in self.0.numbered() {
-            self.prepare(cpu);
-        }
-    }
-
     /// Forgets what `cpu` did, which is offline, or has no probe.
-    pub(crate) fn prepare(&self, cpu: u32) {
+    pub(crate) fn forget(&self, cpu: u32) {
         if let Some(idle) = self.0.get(cpu) {
             idle.periods.forget();
         }

@@ -132,9 +132,6 @@ impl Probes {
         let idles = { setup.idles.clone() }.filter(|_| setup.long_wait != 0);
         let long_waits = idles.map(|idles| (setup.long_wait, idles));
         records.begin(metrics);
-        if let Some(groups) = &groups {
-            groups.begin();
-        }
         let scheme = records.scheme();
         let (has_groups, looks_at_waits) = (groups.is_some(), long_waits.is_some());
         // Without the states of tasks nothing is known of how slices began.

@@ -35,7 +35,10 @@ use crate::{
     },
     chains::AllChains,
     delivery::Delivery,
-    engine::group::Group,
+    engine::group::{
+        Group,
+        TaskGroup, //
+    },
     groups::{
         Groups,
         Latecomers,
@@ -182,13 +185,29 @@ impl Recorder {
         }
     }
 
-    /// Forgets what CPUs did, before the probes are registered.
+    /// Forgets what all CPUs did, before the probes are registered.
     pub(crate) fn forget(&self) {
-        if let Some(chains) = &self.chains {
-            chains.forget();
+        for (cpu, _) in self.records.numbered() {
+            self.forget_cpu(cpu, TaskGroup::UNKNOWN);
+        }
+    }
+
+    /// Forgets what `cpu` did, which is offline, or has no probe. A task of `occupant` has it.
+    fn forget_cpu(&self, cpu: u32, occupant: TaskGroup) {
+        // The time offline must not count as idle time.
+        if let Some(records) = self.records.get(cpu) {
+            records.forget();
         }
         if let Some((_, idles)) = &self.long_waits {
-            idles.forget();
+            idles.forget(cpu);
+        }
+        if let Some(chain) = { &self.chains }.as_ref().and_then(|chains| chains.of(cpu)) {
+            chain.ring.forget();
+        }
+        if let Some(Grouping { groups, .. }) = &self.groups {
+            if let Some(memory) = groups.memories().per_cpu().get(cpu) {
+                memory.forget(occupant);
+            }
         }
     }
 
@@ -273,21 +292,7 @@ impl CgroupAttachTask for Recorder {
 
 impl Hotplug for Recorder {
     fn prepare(&self, cpu: u32) {
-        // The time offline must not count as idle time.
-        if let Some(records) = self.records.get(cpu) {
-            records.forget();
-        }
-        if let Some((_, idles)) = &self.long_waits {
-            idles.prepare(cpu);
-        }
-        if let Some(chains) = &self.chains {
-            chains.prepare(cpu);
-        }
-        if let Some(Grouping { groups, .. }) = &self.groups {
-            if let Some(memory) = groups.memories().per_cpu().get(cpu) {
-                memory.enter_idle();
-            }
-        }
+        self.forget_cpu(cpu, TaskGroup::IDLE);
     }
 
     fn online(&self) {

@@ -133,15 +133,10 @@ impl GroupMemory {
         Ok(KVBox::new(memory, GFP_KERNEL)?)
     }
 
-    /// Forgets which task has the CPU. No probe may be registered.
-    pub(crate) fn forget(&self) {
-        self.occupant.forget();
-        self.enter(Group::OTHER);
-    }
-
-    /// Makes the idle task the one that has the CPU, which is about to come online.
-    pub(crate) fn enter_idle(&self) {
-        self.occupant.enter(TaskGroup::IDLE);
+    /// Forgets which task has the CPU, but that it is one of `occupant`. The CPU is offline, or no
+    /// probe is registered.
+    pub(crate) fn forget(&self, occupant: TaskGroup) {
+        self.occupant.enter(occupant);
         self.enter(Group::OTHER);
     }
 

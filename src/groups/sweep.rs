@@ -29,7 +29,10 @@ use crate::{
         },
         TaskStates, //
     },
-    engine::group::PLACES_AT_ONCE, //
+    engine::group::{
+        TaskGroup,
+        PLACES_AT_ONCE, //
+    },
 };
 
 /// The maximum number of groups that one sweep retires.
@@ -137,7 +140,7 @@ impl Groups {
                 let is_retired = |group| left.contains(group);
                 { states.iter() }.for_each(|state| state.forget_task_group(is_retired));
             }),
-            None => self.begin(),
+            None => { self.memories.cpus() }.for_each(|(_, cpu)| cpu.forget(TaskGroup::UNKNOWN)),
         }
         synchronize_rcu();
         { self.memories.current() }.for_each(|group| left.remove(group));

@@ -34,11 +34,6 @@ use crate::engine::{
 pub struct Occupant(Cell);
 
 impl Occupant {
-    /// Forgets which task has the CPU. Must not run at the same time as a switch on it.
-    pub fn forget(&self) {
-        self.enter(TaskGroup::UNKNOWN);
-    }
-
     /// Makes `task_group` that of the task that has the CPU. To be called within a switch, or while
     /// there can be none.
     #[inline(always)]

@@ -11,7 +11,7 @@ use schedhist_engine::engine::{
         observer::{self, Occupant},
         placement::GroupPlacement,
         records::{CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS},
-        task_group::Group,
+        task_group::{Group, TaskGroup},
     },
     metric::{Counter, Metric},
 };
@@ -51,7 +51,7 @@ impl CpuGroups {
 
     /// Forgets which task has the CPU.
     pub(crate) fn forget(&self) {
-        self.occupant.forget();
+        self.occupant.enter(TaskGroup::UNKNOWN);
         self.current.set(0);
     }
 
