@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The observers of a context switch.
+//! The observer of a context switch.
 //!
-//! One only identifies the tasks of the switch; others look at long waits, too, or keep slices for
-//! chains. The last one does all that there is, emits trace events and reports outliers.
+//! A variant of the probe has only the parts of it that it needs: what looks at long waits, keeps
+//! slices for chains, or emits trace events and reports outliers.
 
 use crate::{
     boundary::abstractions::{
@@ -28,6 +28,7 @@ use crate::{
             Group,
             Occupant, //
         },
+        idle::LongWait,
         outlier::Slice,
         switch::{
             Observer,
@@ -43,218 +44,198 @@ use crate::{
     outliers::Watched, //
 };
 
-/// What a [`ChainObserver`] can be around: an observer that has only methods which that passes on.
-pub(crate) trait ChainInner: Observer {}
+/// A part of an observer: it lacks it, as `()`, or has it, or may have it.
+pub(crate) trait Part<'a, T: 'a>: Copy {
+    const MAY_BE: bool;
 
-impl ChainInner for SilentObserver<'_> {}
-impl ChainInner for WaitObserver<'_> {}
+    fn get(self) -> Option<&'a T>;
+}
 
-/// Identifies the tasks of a switch, and ignores its samples.
+impl<'a, T: 'a> Part<'a, T> for () {
+    const MAY_BE: bool = false;
+
+    #[inline(always)]
+    fn get(self) -> Option<&'a T> {
+        None
+    }
+}
+
+impl<'a, T> Part<'a, T> for &'a T {
+    const MAY_BE: bool = true;
+
+    #[inline(always)]
+    fn get(self) -> Option<&'a T> {
+        Some(self)
+    }
+}
+
+impl<'a, T> Part<'a, T> for Option<&'a T> {
+    const MAY_BE: bool = true;
+
+    #[inline(always)]
+    fn get(self) -> Self {
+        self
+    }
+}
+
+/// The tasks of a switch.
 #[derive(Clone, Copy)]
-pub(crate) struct SilentObserver<'a> {
+pub(crate) struct Tasks<'a> {
     prev: Task<'a>,
     next: Task<'a>,
 }
 
-impl<'a> SilentObserver<'a> {
+impl<'a> Tasks<'a> {
     #[inline(always)]
-    pub(crate) fn new(switch: &Switch<'a>) -> Self {
-        Self {
-            prev: switch.prev,
-            next: switch.next,
-        }
-    }
-
-    #[inline(always)]
-    fn task(self, side: Side) -> Task<'a> {
+    fn of(self, side: Side) -> Task<'a> {
         match side {
             Side::Prev => self.prev,
             Side::Next => self.next,
         }
     }
-}
 
-impl Observer for SilentObserver<'_> {
+    /// Returns a function that identifies one of them, of the same type for all observers.
     #[inline(always)]
-    fn identify(self, side: Side) -> Identity {
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity + 'a {
+        let task = self.of(side);
         // Most callers do not need the group: see `identify_occupant()`.
-        identify(self.task(side), Group::OTHER)
-    }
-
-    #[inline(always)]
-    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
-        let task = self.task(side);
         move || identify(task, Group::OTHER)
     }
+}
+
+/// What receives the slices and the samples of a switch. `()` ignores them.
+pub(crate) trait Receiver: Copy {
+    #[inline(always)]
+    fn slice(self, _tasks: Tasks<'_>, _since: u64, _now: u64) {}
 
     #[inline(always)]
-    fn wants_moved(self, _value: u64) -> bool {
-        false
-    }
+    fn sample(self, _tasks: Tasks<'_>, _sample: &Sample, _long_wait: Option<&LongWait>) {}
 }
 
-/// Returns whether `sample` is a long wait for a CPU.
-#[inline(always)]
-fn is_long_wait(sample: &Sample, watch: &WaitWatch) -> bool {
-    sample.metric.is_wait() && watch.is_long(sample.value)
-}
+impl Receiver for () {}
 
-/// Identifies the tasks of a switch, records when the CPU is idle, and looks at long waits.
+/// Identifies the tasks of a switch. With a `watch`, records when the CPU is idle, and looks at
+/// long waits; with a `chain`, records what led to each slice.
 #[derive(Clone, Copy)]
-pub(crate) struct WaitObserver<'a> {
-    names: SilentObserver<'a>,
-    watch: &'a WaitWatch,
+pub(crate) struct SwitchObserver<'a, W, C, R> {
+    tasks: Tasks<'a>,
+    watch: W,
+    chain: C,
+    receiver: R,
     proof: WithinSwitch<'a>,
 }
 
-impl<'a> WaitObserver<'a> {
+impl<'a, W, C, R> SwitchObserver<'a, W, C, R> {
     #[inline(always)]
-    pub(crate) fn new(switch: &'a Switch<'a>, watch: &'a WaitWatch) -> Self {
+    pub(crate) fn new(switch: &'a Switch<'a>, watch: W, chain: C, receiver: R) -> Self {
         Self {
-            names: SilentObserver::new(switch),
+            tasks: Tasks {
+                prev: switch.prev,
+                next: switch.next,
+            },
             watch,
+            chain,
+            receiver,
             proof: switch.proof(),
         }
     }
 }
 
-impl Observer for WaitObserver<'_> {
+impl<'a, W, C, R> Observer for SwitchObserver<'a, W, C, R>
+where
+    W: Part<'a, WaitWatch>,
+    C: Part<'a, CpuChain>,
+    R: Receiver,
+{
+    const CHAIN: bool = C::MAY_BE;
+
     #[inline(always)]
     fn identify(self, side: Side) -> Identity {
-        self.names.identify(side)
+        self.namer(side)()
     }
 
     #[inline(always)]
     fn namer(self, side: Side) -> impl FnOnce() -> Identity {
-        self.names.namer(side)
+        self.tasks.namer(side)
+    }
+
+    #[inline(always)]
+    fn slice(self, since: u64, now: u64) {
+        self.receiver.slice(self.tasks, since, now);
     }
 
     #[inline(always)]
     fn idle_begins(self, now: u64) {
-        self.watch.periods().begin(now);
+        if let Some(chain) = self.chain.get() {
+            chain.ring.enter_idle(now);
+        }
+        if let Some(watch) = self.watch.get() {
+            watch.periods().begin(now);
+        }
     }
 
     #[inline(always)]
     fn idle_ends(self, now: u64) {
-        self.watch.periods().end(now);
-    }
-
-    #[inline(always)]
-    fn wants_moved(self, value: u64) -> bool {
-        self.watch.is_long(value)
-    }
-
-    #[inline(always)]
-    fn sample(self, sample: &Sample) {
-        if is_long_wait(sample, self.watch) {
-            // Only the copy is in memory: so nothing is stored for a wait that is not long.
-            let (next, sample) = (self.names.next, *sample);
-            // It is counted there.
-            let _ = { self.watch }.look(next, &sample, self.proof);
+        if let Some(watch) = self.watch.get() {
+            watch.periods().end(now);
         }
-    }
-}
-
-/// Records for chains that `task` gets the CPU.
-#[inline(always)]
-fn enter(
-    chain: &CpuChain,
-    task: Task<'_>,
-    now: u64,
-    (start, waiting): (Start, u64),
-    group: Group,
-    link: impl FnOnce() -> u64,
-) {
-    chain.ring.enter(&ChainSlice {
-        pid: task.pid(),
-        comm: task.comm(),
-        group,
-        start,
-        since: now,
-        waiting,
-        link: Link::of_bits(link()),
-    });
-}
-
-/// Records what led to each slice, besides what another observer does.
-#[derive(Clone, Copy)]
-pub(crate) struct ChainObserver<'a, O> {
-    inner: O,
-    next: Task<'a>,
-    chain: &'a CpuChain,
-}
-
-impl<'a, O: ChainInner> ChainObserver<'a, O> {
-    #[inline(always)]
-    pub(crate) fn new(inner: O, switch: &Switch<'a>, chain: &'a CpuChain) -> Self {
-        Self {
-            inner,
-            next: switch.next,
-            chain,
-        }
-    }
-}
-
-impl<O: ChainInner> Observer for ChainObserver<'_, O> {
-    const CHAIN: bool = true;
-
-    #[inline(always)]
-    fn identify(self, side: Side) -> Identity {
-        self.inner.identify(side)
-    }
-
-    #[inline(always)]
-    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
-        self.inner.namer(side)
-    }
-
-    #[inline(always)]
-    fn idle_begins(self, now: u64) {
-        self.chain.ring.enter_idle(now);
-        self.inner.idle_begins(now);
-    }
-
-    #[inline(always)]
-    fn idle_ends(self, now: u64) {
-        self.inner.idle_ends(now);
     }
 
     #[inline(always)]
     fn begins(
         self,
         now: u64,
-        waited: (Start, u64),
+        (start, waiting): (Start, u64),
         group: impl FnOnce() -> Group,
         link: impl FnOnce() -> u64,
     ) {
-        enter(self.chain, self.next, now, waited, group(), link);
+        if let Some(chain) = self.chain.get() {
+            let task = self.tasks.next;
+            chain.ring.enter(&ChainSlice {
+                pid: task.pid(),
+                comm: task.comm(),
+                group: group(),
+                start,
+                since: now,
+                waiting,
+                link: Link::of_bits(link()),
+            });
+        }
     }
 
     #[inline(always)]
-    fn last_slice(self, _cpu: u32) -> u64 {
-        self.chain.ring.now().bits()
+    fn last_slice(self, cpu: u32) -> u64 {
+        { self.chain.get() }.map_or(u64::from(cpu), |chain| chain.ring.now().bits())
     }
 
     #[inline(always)]
     fn cpu_of(self, last_slice: u64) -> u32 {
-        Link::of_bits(last_slice).cpu()
+        match self.chain.get() {
+            Some(_) => Link::of_bits(last_slice).cpu(),
+            None => last_slice as u32,
+        }
     }
 
     #[inline(always)]
     fn wants_moved(self, value: u64) -> bool {
-        self.inner.wants_moved(value)
+        self.watch.get().is_some_and(|watch| watch.is_long(value))
     }
 
     #[inline(always)]
     fn sample(self, sample: &Sample) {
-        self.inner.sample(sample);
+        let is_long = |watch: &&WaitWatch| sample.metric.is_wait() && watch.is_long(sample.value);
+        let long_wait = self.watch.get().filter(is_long).map(|watch| {
+            // Only the copy is in memory: so nothing is stored for a wait that is not long.
+            let (next, sample) = (self.tasks.next, *sample);
+            watch.look(next, &sample, self.proof)
+        });
+        self.receiver.sample(self.tasks, sample, long_wait.as_ref());
     }
 }
 
 /// Emits an event for each sample, and checks each for an outlier; or leaves that to the task that
 /// the sample belongs to.
-pub(crate) struct TracingObserver<'a, const CHAIN: bool> {
-    names: SilentObserver<'a>,
+pub(crate) struct SampleTracer<'a> {
     cpu: u32,
     delivery: &'a Delivery,
     /// `None` if samples of the task that gets the CPU are delivered at the switch, too.
@@ -263,35 +244,24 @@ pub(crate) struct TracingObserver<'a, const CHAIN: bool> {
     watched: Option<Watched<'a>>,
     /// The group that has the CPU; `None` if tasks are not grouped.
     occupant: Option<&'a Occupant>,
-    /// `None` while long waits are not looked at.
-    watch: Option<&'a WaitWatch>,
-    /// `None` while chains are not kept, and without `CHAIN`.
-    chain: Option<&'a CpuChain>,
-    proof: WithinSwitch<'a>,
 }
 
-impl<'a, const CHAIN: bool> TracingObserver<'a, CHAIN> {
-    /// Creates an observer of `switch`, which is in progress on this CPU. `occupant` is that of the
+impl<'a> SampleTracer<'a> {
+    /// Creates a tracer of `switch`, which is in progress on this CPU. `occupant` is that of the
     /// CPU if tasks are grouped.
     #[inline(always)]
     pub(crate) fn new(
         switch: &'a Switch<'a>,
         delivery: &'a Delivery,
         occupant: Option<&'a Occupant>,
-        watch: Option<&'a WaitWatch>,
-        chain: Option<&'a CpuChain>,
     ) -> Self {
         let cpu = switch.cpu();
         Self {
-            names: SilentObserver::new(switch),
             cpu,
             delivery,
             pending: delivery.pending(switch),
             watched: delivery.outliers().watched(cpu, switch),
             occupant,
-            watch,
-            chain: chain.filter(|_| CHAIN),
-            proof: switch.proof(),
         }
     }
 
@@ -299,89 +269,35 @@ impl<'a, const CHAIN: bool> TracingObserver<'a, CHAIN> {
     /// its group. The task that leaves is the occupant until its samples have come, and the other
     /// one is when its own come.
     #[inline(always)]
-    fn identify_occupant(&self, side: Side) -> Identity {
+    fn identify_occupant(&self, tasks: Tasks<'_>, side: Side) -> Identity {
         let group = { self.occupant }.map_or(Group::OTHER, |occupant| occupant.now().group());
-        identify(self.names.task(side), group)
+        identify(tasks.of(side), group)
     }
 
     /// Emits the event of the idle task's slice, which names the task that ended it.
-    fn emit_idle(&self, sample: &Sample) {
+    fn emit_idle(&self, next: Task<'_>, sample: &Sample) {
         if events::trace_idle_enabled() {
-            let next = self.names.identify(Side::Next);
+            let next = identify(next, Group::OTHER);
             events::trace_idle(self.cpu, sample.value, next.pid, &next.comm, next.prio);
         }
     }
 }
 
-impl<const CHAIN: bool> Observer for &TracingObserver<'_, CHAIN> {
-    const CHAIN: bool = CHAIN;
-
-    fn identify(self, side: Side) -> Identity {
-        self.names.identify(side)
-    }
-
-    fn slice(self, since: u64, now: u64) {
+impl Receiver for &SampleTracer<'_> {
+    fn slice(self, tasks: Tasks<'_>, since: u64, now: u64) {
         if let Some(watched) = self.watched {
             watched.log.slice(&Slice {
-                task: self.identify_occupant(Side::Prev),
+                task: self.identify_occupant(tasks, Side::Prev),
                 since,
                 until: now,
             });
         }
     }
 
-    fn begins(
-        self,
-        now: u64,
-        waited: (Start, u64),
-        group: impl FnOnce() -> Group,
-        link: impl FnOnce() -> u64,
-    ) {
-        if let Some(chain) = self.chain {
-            enter(chain, self.names.next, now, waited, group(), link);
-        }
-    }
-
-    fn last_slice(self, cpu: u32) -> u64 {
-        { self.chain }.map_or(u64::from(cpu), |chain| chain.ring.now().bits())
-    }
-
-    fn cpu_of(self, last_slice: u64) -> u32 {
-        match self.chain {
-            Some(_) => Link::of_bits(last_slice).cpu(),
-            None => last_slice as u32,
-        }
-    }
-
-    fn idle_begins(self, now: u64) {
-        if let Some(chain) = self.chain {
-            chain.ring.enter_idle(now);
-        }
-        if let Some(watch) = self.watch {
-            watch.periods().begin(now);
-        }
-    }
-
-    fn idle_ends(self, now: u64) {
-        if let Some(watch) = self.watch {
-            watch.periods().end(now);
-        }
-    }
-
     #[inline(always)]
-    fn wants_moved(self, value: u64) -> bool {
-        self.watch.is_some_and(|watch| watch.is_long(value))
-    }
-
-    #[inline(always)]
-    fn sample(self, sample: &Sample) {
-        let watch = self.watch.filter(|watch| is_long_wait(sample, watch));
-        let long_wait = watch.map(|watch| {
-            let (next, sample) = (self.names.next, *sample);
-            watch.look(next, &sample, self.proof)
-        });
+    fn sample(self, tasks: Tasks<'_>, sample: &Sample, long_wait: Option<&LongWait>) {
         let side = sample.metric.side();
-        let task = || self.identify_occupant(side);
+        let task = || self.identify_occupant(tasks, side);
         if let (Side::Next, Some(pending)) = (side, self.pending) {
             let is_wanted = self.watched.is_some()
                 || is_listened_to(sample.metric)
@@ -391,7 +307,7 @@ impl<const CHAIN: bool> Observer for &TracingObserver<'_, CHAIN> {
             }
             // There is room for all samples of a switch.
             if pending.push(sample, task) {
-                if let Some(wait) = &long_wait {
+                if let Some(wait) = long_wait {
                     pending.set_long_wait(wait);
                 }
                 ask_for_exit();
@@ -399,9 +315,8 @@ impl<const CHAIN: bool> Observer for &TracingObserver<'_, CHAIN> {
             }
         }
         if sample.metric == Metric::Idle {
-            self.emit_idle(sample);
+            self.emit_idle(tasks.next, sample);
         }
-        let long_wait = long_wait.as_ref();
         self.delivery
             .deliver(self.watched, self.cpu, sample, long_wait, task);
     }

@@ -46,11 +46,9 @@ use crate::{
     groups::Groups,
     long_waits::WaitWatch,
     observer::{
-        ChainInner,
-        ChainObserver,
-        SilentObserver,
-        TracingObserver,
-        WaitObserver, //
+        Part,
+        SampleTracer,
+        SwitchObserver, //
     },
     records::CpuRecords, //
 };
@@ -118,10 +116,8 @@ where
     #[inline(always)]
     fn sched_switch(&self, switch: &Switch<'_>) {
         match (WAITS, &self.watch) {
-            (false, _) => self.chain::<S, GROUPS, CHAIN>(switch, SilentObserver::new(switch)),
-            (true, Some(watch)) => {
-                self.chain::<S, GROUPS, CHAIN>(switch, WaitObserver::new(switch, watch));
-            }
+            (false, _) => self.chain::<S, GROUPS, CHAIN>(switch, ()),
+            (true, Some(watch)) => self.chain::<S, GROUPS, CHAIN>(switch, watch),
             // Does not happen, by the choice of the variant.
             (true, None) => {}
         }
@@ -129,8 +125,8 @@ where
 
     fn sched_switch_traced(&self, switch: &Switch<'_>) {
         match CHAIN || S::RESCHED {
-            false => self.record_any::<Dynamic, false>(switch),
-            true => self.record_any::<DynamicResched, true>(switch),
+            false => self.record_any::<Dynamic>(switch, ()),
+            true => self.record_any::<DynamicResched>(switch, self.chain.as_deref()),
         }
     }
 }
@@ -140,7 +136,7 @@ pub(crate) struct SlowVariant;
 
 impl SchedSwitch<SlowVariant> for CpuRecorder {
     fn sched_switch(&self, switch: &Switch<'_>) {
-        self.record_any::<DynamicResched, true>(switch);
+        self.record_any::<DynamicResched>(switch, self.chain.as_deref());
     }
 }
 
@@ -154,15 +150,19 @@ impl CpuRecorder {
 
     /// Records a switch, for chains, too, if there is a `CHAIN`.
     #[inline(always)]
-    fn chain<S: Settings, const GROUPS: bool, const CHAIN: bool>(
-        &self,
-        switch: &Switch<'_>,
-        observer: impl ChainInner,
+    fn chain<'a, S: Settings, const GROUPS: bool, const CHAIN: bool>(
+        &'a self,
+        switch: &'a Switch<'a>,
+        watch: impl Part<'a, WaitWatch>,
     ) {
-        match (CHAIN, &self.chain) {
-            (false, _) => self.observe::<S, GROUPS>(switch, observer),
+        match (CHAIN, self.chain.as_deref()) {
+            (false, _) => {
+                let observer = SwitchObserver::new(switch, watch, (), ());
+                self.observe::<S, GROUPS>(switch, observer);
+            }
             (true, Some(chain)) => {
-                self.observe::<S, GROUPS>(switch, ChainObserver::new(observer, switch, chain));
+                let observer = SwitchObserver::new(switch, watch, chain, ());
+                self.observe::<S, GROUPS>(switch, observer);
             }
             // Does not happen, by the choice of the variant.
             (true, None) => {}
@@ -188,23 +188,18 @@ impl CpuRecorder {
     /// Records a switch and passes on each of its samples. Compiled for any settings, as it is
     /// rarely called, and again with what only chains and requests to reschedule need.
     #[inline(never)]
-    fn record_any<S: Settings, const CHAIN: bool>(&self, switch: &Switch<'_>) {
-        let watch = self.watch.as_ref();
-        let observe = |occupant| {
-            TracingObserver::<CHAIN>::new(
-                switch,
-                &self.delivery,
-                occupant,
-                watch,
-                self.chain.as_deref(),
-            )
-        };
-        match self.groups(S::GROUP_CELLS) {
-            Some(groups) => {
-                let observer = observe(Some(groups.occupant()));
-                self.record::<S>(switch, Grouped::new(&observer, groups));
-            }
-            None => self.record::<S>(switch, &observe(None)),
+    fn record_any<'a, S: Settings>(
+        &'a self,
+        switch: &'a Switch<'a>,
+        chain: impl Part<'a, CpuChain>,
+    ) {
+        let groups = self.groups(S::GROUP_CELLS);
+        let occupant = groups.as_ref().map(CpuGroups::occupant);
+        let tracer = SampleTracer::new(switch, &self.delivery, occupant);
+        let observer = SwitchObserver::new(switch, self.watch.as_ref(), chain, &tracer);
+        match groups {
+            Some(groups) => self.record::<S>(switch, Grouped::new(observer, groups)),
+            None => self.record::<S>(switch, observer),
         }
     }
 

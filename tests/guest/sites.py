@@ -48,7 +48,7 @@ CHAINED = re.compile(r"(11SlowVariant|16SchedWakingProbe.*7Chained|19SchedWakeup
 EXIT, STABLE = re.compile(r"14SchedExitProbe.*5probe"), "vermagic=6.12."
 # Functions that observe a switch, and those that emit events. The compiler merges equal closures, under the name of
 # any: this one compares stamps.
-OUTSIDE = re.compile(r"^(?!.*11end_absence.*9call_once).*(TracingObserver|traced|record_any|outlier|events|trace|tp_func)")
+OUTSIDE = re.compile(r"^(?!.*11end_absence.*9call_once).*(SampleTracer|traced|record_any|outlier|events|trace|tp_func)")
 # Kernel functions called while nothing is in use: the clock, and calls that the compiler inserts.
 OF_KERNEL = {"local_clock", "__fentry__", "__x86_return_thunk"}
 DECIDES = re.compile(r"6Groups(?:6decide|4fork)")
