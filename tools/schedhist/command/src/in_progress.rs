@@ -42,9 +42,9 @@ impl Reported {
 
     /// Returns whether an outlier is the end of what was reported.
     pub fn ends(&mut self, outlier: &Outlier) -> bool {
-        let start: Option<u64> = outlier.pairs.number("start_ns");
         let at = self.at.remove(&key(outlier.pid, outlier.cpu));
-        at.zip(start).is_some_and(|(at, start)| start <= at)
+        at.zip(outlier.start_ns)
+            .is_some_and(|(at, start)| start <= at)
     }
 }
 

@@ -239,11 +239,7 @@ impl Distribution {
 
     /// Returns the upper bound of a quantile's bucket, or the maximum if that is less.
     pub fn quantile_upper(&self, quantile: Quantile) -> Option<u64> {
-        let bounds = self.quantile(quantile)?;
-        Some(match self.max.value() {
-            Some(max) if max >= bounds.lower => bounds.upper.min(max),
-            _ => bounds.upper,
-        })
+        Some(upper(self.quantile(quantile)?, self.max.value()))
     }
 
     /// Returns how many samples lie in buckets above the one that holds a quantile, or in the same.
@@ -254,5 +250,37 @@ impl Distribution {
     /// Returns whether enough samples lie beyond a quantile for it to say anything.
     pub fn supports(&self, quantile: Quantile) -> bool {
         self.beyond(quantile) >= MIN_BEYOND
+    }
+}
+
+fn upper(bounds: Bounds, max: Option<u64>) -> u64 {
+    match max {
+        Some(max) if max >= bounds.lower => bounds.upper.min(max),
+        _ => bounds.upper,
+    }
+}
+
+/// Returns the p99 of some lists of buckets together, as [`Distribution::quantile_upper`] does,
+/// without memory for all buckets. In a list is the index and the count of each bucket that is not
+/// empty, by ascending index.
+pub fn p99(scheme: Scheme, mut lists: Vec<&[(u32, u64)]>, max: Option<u64>) -> Option<u64> {
+    let counts = lists.iter().copied().flatten().map(|(_, count)| *count);
+    let count = counts.fold(0, u64::saturating_add);
+    let beyond = count - Quantile::parse("99")?.rank(count);
+    // From the top, until more than those beyond it are passed.
+    let mut passed: u64 = 0;
+    loop {
+        let ends = lists.iter().filter_map(|list| list.last());
+        let highest = ends.map(|(index, _)| *index).max()?;
+        for list in &mut lists {
+            if let Some(((_, count), rest)) = list.split_last().filter(|((i, _), _)| *i == highest)
+            {
+                passed = passed.saturating_add(*count);
+                *list = rest;
+            }
+        }
+        if passed > beyond {
+            return Some(upper(scheme.bounds(highest as usize), max));
+        }
     }
 }

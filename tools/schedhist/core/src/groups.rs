@@ -5,10 +5,9 @@
 use std::{cmp::Reverse, collections::BTreeMap, mem, rc::Rc};
 
 use crate::{
-    distribution::{Distribution, Max, Quantile},
+    distribution::{p99, Distribution, Max},
     engine::{
         group::records::{CulpritKind, GroupCounter, GroupMetric},
-        histogram::bucket::Scheme,
         idle::{Distance, WaitSums},
     },
     gather::Gather,
@@ -127,24 +126,6 @@ impl Groups {
         }
         all
     }
-}
-
-/// Returns the p99 of samples as [`Distribution::quantile_upper`] does, without memory for all
-/// buckets.
-fn p99(scheme: Scheme, samples: &GroupSamples) -> Option<u64> {
-    let counts = || samples.buckets.iter().map(|(_, count)| *count);
-    let mut left = Quantile::parse("99")?.rank(counts().fold(0, u64::saturating_add));
-    let (index, _) = samples.buckets.iter().find(|(_, count)| {
-        left = left.saturating_sub(*count);
-        left == 0
-    })?;
-    let bounds = scheme.bounds(*index as usize);
-    let has_max = samples.max >= bounds.lower;
-    Some(
-        bounds
-            .upper
-            .min(if has_max { samples.max } else { u64::MAX }),
-    )
 }
 
 /// A group whose tasks had the CPU when waits of other groups ended.
@@ -385,7 +366,7 @@ impl<'a> GroupWindow<'a> {
             }
         }
         let runq = &group.samples[GroupMetric::Runq as usize];
-        let p99 = p99(self.new.scheme, runq);
+        let p99 = p99(self.new.scheme, vec![&runq.buckets], Some(runq.max));
         GroupRow {
             id: group.id,
             name: group.name.to_string(),

@@ -111,8 +111,7 @@ impl Slices {
     /// Gives the hops of an outlier's chain what had the CPU for most of the time for which each
     /// waited or was preempted.
     pub fn explain(&self, outlier: &mut Outlier) {
-        let end: Option<u64> = outlier.pairs.number("end_ns");
-        let (Some(mut end), Some(chain)) = (end, &mut outlier.chain) else {
+        let (Some(mut end), Some(chain)) = (outlier.end_ns, &mut outlier.chain) else {
             return;
         };
         for hop in &mut chain.hops {

@@ -183,6 +183,16 @@ pub struct Culprit {
     pub group: u32,
 }
 
+/// The CPU that was idle for most of a long wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleCpu {
+    pub cpu: u32,
+    /// How long it was idle meanwhile, in nanoseconds.
+    pub ns: u64,
+    /// How far it is from the CPU that took the sample.
+    pub distance: String,
+}
+
 /// A sample above the threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlier {
@@ -192,13 +202,19 @@ pub struct Outlier {
     pub cpu: u32,
     /// The sample, in nanoseconds.
     pub duration_ns: u64,
+    /// When it began and ended, in nanoseconds of the CPU's clock.
+    pub start_ns: Option<u64>,
+    pub end_ns: Option<u64>,
+    /// Why the task had waited or slept.
+    pub cause: Option<String>,
     /// The part of it for which no culprit is named, in nanoseconds.
     pub missing_ns: u64,
     pub pid: i32,
     pub comm: String,
     /// The number of its group; 0 for none.
     pub group: u32,
-    pub pairs: Pairs,
+    /// Present if long waits were looked at.
+    pub idle: Option<IdleCpu>,
     /// Who had the CPU meanwhile.
     pub culprits: Vec<Culprit>,
     /// Who could have ended it earlier, if that was asked for and is kept.
@@ -267,17 +283,27 @@ impl OutlierParser {
 fn outlier(rest: &str) -> Option<(Outlier, usize)> {
     let pairs = Pairs::of_line(rest, "comm")?;
     let culprits = pairs.number("culprits")?;
+    let idle = || {
+        Some(IdleCpu {
+            cpu: pairs.number("idle_cpu")?,
+            ns: pairs.number("idle_ns")?,
+            distance: pairs.get("distance")?.to_owned(),
+        })
+    };
     let outlier = Outlier {
         id: pairs.number("id")?,
         metric: pairs.get("metric")?.to_owned(),
         cpu: pairs.number("cpu")?,
         duration_ns: pairs.number("duration_ns")?,
+        start_ns: pairs.number("start_ns"),
+        end_ns: pairs.number("end_ns"),
+        cause: pairs.get("cause").map(str::to_owned),
         missing_ns: pairs.number("missing_ns")?,
         pid: pairs.number("pid")?,
         comm: pairs.get("comm")?.to_owned(),
         // Not there in what early versions of the module wrote.
         group: pairs.number("group").unwrap_or(0),
-        pairs,
+        idle: idle(),
         culprits: Vec::new(),
         chain: None,
     };

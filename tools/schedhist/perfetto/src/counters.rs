@@ -120,10 +120,7 @@ impl Counters {
 
     /// Adds an outlier, on a track where it overlaps no earlier one.
     pub fn outlier(&mut self, outlier: &Outlier) {
-        let (Some(begin), Some(end)) = (
-            outlier.pairs.number::<u64>("start_ns"),
-            outlier.pairs.number::<u64>("end_ns"),
-        ) else {
+        let (Some(begin), Some(end)) = (outlier.start_ns, outlier.end_ns) else {
             return;
         };
         let trace = &mut self.trace;
@@ -137,11 +134,13 @@ impl Counters {
             let text = format!("{}:{} ran {} ns", culprit.comm, culprit.pid, culprit.ran_ns);
             Note::Text("culprit", text)
         }));
-        let pairs = &outlier.pairs;
-        let idle = ["idle_cpu", "idle_ns"].into_iter();
-        notes.extend(idle.filter_map(|key| Some(Note::Number(key, pairs.number(key)?))));
-        let distance = pairs.get("distance");
-        notes.extend(distance.map(|text| Note::Text("distance", text.to_owned())));
+        if let Some(idle) = &outlier.idle {
+            notes.extend([
+                Note::Number("idle_cpu", idle.cpu.into()),
+                Note::Number("idle_ns", idle.ns),
+                Note::Text("distance", idle.distance.clone()),
+            ]);
+        }
         self.trace.slice(&Slice {
             track,
             begin,

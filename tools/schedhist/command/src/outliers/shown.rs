@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt::Write};
 use schedhist_core::{
     chains::{Chain, Hop},
     stacks::Stack,
-    text::{shares, Outlier},
+    text::{shares, IdleCpu, Outlier},
     units::Unit,
 };
 
@@ -57,7 +57,7 @@ fn parts(outlier: &Outlier, names: &Names) -> Vec<(String, u64)> {
 
 pub fn text(outlier: &Outlier, names: &Names) -> String {
     let duration = Unit::Fitting.text(Some(outlier.duration_ns));
-    let cause = outlier.pairs.get("cause").unwrap_or("-");
+    let cause = outlier.cause.as_deref().unwrap_or("-");
     let mut out = String::new();
     let mut head = format!(
         "## CPU {}: {} of {}:{}: {duration}, {cause}",
@@ -81,15 +81,15 @@ pub fn text(outlier: &Outlier, names: &Names) -> String {
 
 /// Returns which CPU was idle for most of an outlier, below [`text`], if CPUs were looked at.
 fn idle_text(outlier: &Outlier) -> Option<String> {
-    let ns = outlier.pairs.number("idle_ns").filter(|ns| *ns != 0)?;
-    let distance = match outlier.pairs.get("distance")? {
+    let idle = outlier.idle.as_ref().filter(|idle| idle.ns != 0)?;
+    let distance = match &*idle.distance {
         "own" => "the same one",
         "core" => "same core",
         "llc" => "same last-level cache",
         "node" => "same node",
         _ => "another node",
     };
-    let (cpu, time) = (outlier.pairs.get("idle_cpu")?, Unit::Fitting.text(Some(ns)));
+    let (cpu, time) = (idle.cpu, Unit::Fitting.text(Some(idle.ns)));
     Some(format!(
         "  meanwhile CPU {cpu} ({distance}) was idle for {time}\n"
     ))
@@ -168,7 +168,7 @@ pub fn stack_text(outlier: &Outlier, stack: Option<Stack>) -> String {
         return "  the trace has no stack of it\n".to_owned();
     };
     let frames = stack.iter().map(|frame| format!("    {frame}\n"));
-    let head = match outlier.pairs.get("cause") {
+    let head = match outlier.cause.as_deref() {
         Some("fork") => "  begins in:\n",
         _ => "  had left the CPU in:\n",
     };
@@ -196,10 +196,8 @@ pub fn json(
             ("slices".into(), Cell::Number(culprit.slices.into())),
         ])
     });
-    let number = |key| Cell::time(outlier.pairs.number(key));
-    let idle = |key| { outlier.pairs.number(key) }.map_or(Cell::Absent, Cell::Time);
-    let distance = outlier.pairs.get("distance");
-    let cause = outlier.pairs.get("cause");
+    let idle = |cell: fn(&IdleCpu) -> Cell| outlier.idle.as_ref().map_or(Cell::Absent, cell);
+    let cause = outlier.cause.as_deref();
     let chain = chain.then_some(&outlier.chain);
     let of_chain = |it: &Option<Chain>| {
         { it.as_ref() }.map_or(Cell::Unknown, |chain| chain_json(chain, names))
@@ -209,8 +207,8 @@ pub fn json(
         ("schema".into(), Cell::from("schedhist.outlier.v1")),
         ("id".into(), Cell::Number(outlier.id.into())),
         ("unix_ns".into(), Cell::time(unix_ns)),
-        ("start_ns".into(), number("start_ns")),
-        ("end_ns".into(), number("end_ns")),
+        ("start_ns".into(), Cell::time(outlier.start_ns)),
+        ("end_ns".into(), Cell::time(outlier.end_ns)),
         ("metric".into(), Cell::from(&outlier.metric)),
         ("cause".into(), cause.map_or(Cell::Unknown, Cell::from)),
         ("cpu".into(), Cell::Number(outlier.cpu.into())),
@@ -229,9 +227,12 @@ pub fn json(
             },
         ),
         ("culprits".into(), Cell::List(culprits.collect())),
-        ("idle_cpu".into(), idle("idle_cpu")),
-        ("idle_ns".into(), idle("idle_ns")),
-        ("distance".into(), distance.map_or(Cell::Absent, Cell::from)),
+        (
+            "idle_cpu".into(),
+            idle(|idle| Cell::Number(idle.cpu.into())),
+        ),
+        ("idle_ns".into(), idle(|idle| Cell::Time(idle.ns))),
+        ("distance".into(), idle(|idle| Cell::from(&idle.distance))),
         ("stack".into(), stack.map_or(Cell::Absent, frames)),
         ("chain".into(), chain.map_or(Cell::Absent, of_chain)),
     ];

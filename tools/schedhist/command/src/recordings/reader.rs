@@ -408,7 +408,7 @@ impl Walk {
         named.map(Event::Name).try_for_each(&mut *tell)?;
         let mut all = Vec::new();
         for outlier in text::outliers(text) {
-            let end = outlier.pairs.number("end_ns");
+            let end = outlier.end_ns;
             let at = self.course.of(end);
             let is_within = (self.range.0..=self.range.1).contains(&at);
             // Early versions stored some again and again.

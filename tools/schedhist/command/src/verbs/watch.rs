@@ -374,7 +374,7 @@ impl Watcher<'_> {
                 continue;
             }
             let is_end = self.reported.ends(outlier);
-            let end: u64 = outlier.pairs.number("end_ns").unwrap_or(0);
+            let end = outlier.end_ns.unwrap_or(0);
             let begin = end.saturating_sub(outlier.duration_ns);
             let names = self.named.of(outlier.groups(), begin);
             let stacks = self.stacks.as_mut();
@@ -520,7 +520,7 @@ impl Clock {
 
     /// Returns the wall-clock time at which an outlier ended, in nanoseconds since 1970.
     fn unix_ns(&mut self, source: &Source, outlier: &Outlier) -> Option<u64> {
-        let end: u64 = outlier.pairs.number("end_ns")?;
+        let end = outlier.end_ns?;
         if self.is_old() {
             if let Ok(reading) = source.read() {
                 *self = Self::new(&reading);

@@ -5,8 +5,7 @@
 use std::{collections::VecDeque, rc::Rc};
 
 use schedhist_core::{
-    distribution::{Distribution, Max, Quantile},
-    engine::histogram::bucket::Scheme,
+    distribution::{p99, Distribution, Max, Quantile},
     groups::{offenders, GroupRow, GroupWindow, Offender},
     laws,
     limits::Judged,
@@ -189,43 +188,16 @@ fn cpus(window: &Window) -> Vec<Cpu> {
         Cpu {
             // More than the whole only without the module's word on what is in progress.
             busy: (window.busy(cpu) * 1000 / span).min(1000) as u16,
-            p99: p99(window.scheme, &parts),
+            p99: p99(
+                window.scheme,
+                { parts.iter() }.map(|part| &*part.buckets).collect(),
+                { parts.iter() }.filter_map(|part| part.max.value()).max(),
+            ),
             waiting: units::tasks_on_average(waited, cpu.time.map(|time| time.span).or(elapsed))
                 .map_or(0, |tasks| (tasks * 100.0).round() as u32),
         }
     };
     window.cpus.iter().map(one).collect()
-}
-
-/// Returns the p99 of some lists of buckets together, without a histogram of all buckets.
-fn p99(scheme: Scheme, parts: &[&window::Samples]) -> Option<u64> {
-    let count: u64 = parts
-        .iter()
-        .flat_map(|part| &part.buckets)
-        .map(|(_, n)| n)
-        .sum();
-    let beyond = count - Quantile::parse("99")?.rank(count);
-    // From the top, until more than those beyond it are passed.
-    let mut lists: Vec<_> = parts.iter().map(|part| part.buckets.as_slice()).collect();
-    let mut passed = 0;
-    loop {
-        let highest = lists
-            .iter()
-            .filter_map(|list| list.last())
-            .map(|(index, _)| *index)
-            .max()?;
-        for list in &mut lists {
-            if let Some(((_, n), rest)) = list.split_last().filter(|((i, _), _)| *i == highest) {
-                passed += n;
-                *list = rest;
-            }
-        }
-        if passed > beyond {
-            let max = parts.iter().filter_map(|part| part.max.value()).max();
-            let upper = scheme.bounds(highest as usize).upper;
-            return Some(upper.min(max.unwrap_or(u64::MAX)));
-        }
-    }
 }
 
 /// An outlier, with its end.
@@ -281,10 +253,7 @@ impl History {
             (self.names, self.cpus) = (names, cpus);
         }
         for outlier in &moment.outliers {
-            let end = outlier
-                .pairs
-                .number("end_ns")
-                .unwrap_or(interval.window.end);
+            let end = outlier.end_ns.unwrap_or(interval.window.end);
             self.outliers.push_back(Ended {
                 unix_ns: unix_at(&moment, end),
                 end,

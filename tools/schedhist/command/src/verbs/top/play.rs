@@ -54,7 +54,7 @@ pub fn history(path: &Path, args: &Top, mut limits: Limits) -> Result<(History, 
             }
             Event::Outliers(all) => history.outliers.extend(all.into_iter().map(|it| Ended {
                 unix_ns: it.unix_ns,
-                end: it.outlier.pairs.number("end_ns").unwrap_or_default(),
+                end: it.outlier.end_ns.unwrap_or_default(),
                 outlier: it.outlier,
             })),
             _ => {}
