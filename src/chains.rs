@@ -28,14 +28,14 @@ use crate::{
     engine::{
         chain::{
             Chain,
-            Chains,
             End,
-            Entry,
             Hop,
             Interrupted,
-            Kept,
+            KeptSlice,
+            LastChains,
             Link,
             Ring,
+            SliceCells,
             SoftirqOf,
             Walked,
             HOPS, //
@@ -46,8 +46,8 @@ use crate::{
 
 /// The last slices of a CPU, and the chains of its last outliers.
 pub(crate) struct CpuChain {
-    pub(crate) ring: Ring<KVBox<[Entry]>>,
-    kept: KVBox<Chains>,
+    pub(crate) ring: Ring<KVBox<[SliceCells]>>,
+    kept: KVBox<LastChains>,
 }
 
 /// What all CPUs keep for chains, from when chains are switched on until they are switched off.
@@ -87,7 +87,7 @@ impl AllChains {
 
     /// Returns the ring of this CPU.
     #[inline(always)]
-    fn ring(&self, here: &impl ThisCpu) -> &Ring<KVBox<[Entry]>> {
+    fn ring(&self, here: &impl ThisCpu) -> &Ring<KVBox<[SliceCells]>> {
         &self.cpus.this(here).ring
     }
 
@@ -135,7 +135,7 @@ impl AllChains {
     }
 
     /// Calls `visit` with all slices that are kept, CPU by CPU. Sleeps.
-    pub(crate) fn for_each_slice(&self, mut visit: impl FnMut(u32, &Kept)) {
+    pub(crate) fn for_each_slice(&self, mut visit: impl FnMut(u32, &KeptSlice)) {
         for (cpu, chain) in self.cpus.numbered() {
             for kept in chain.ring.kept() {
                 // There may be 65536 of them.

@@ -93,7 +93,7 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     files.read_only(root, "long_waits", long_waits::LongWaits)?;
 
     files.read_write(root, "chain", chains::Chain)?;
-    files.read_only(root, "chains", chains::Chains)?;
+    files.read_only(root, "chains", chains::KeptChains)?;
     files.read_only(root, "slices", chains::KeptSlices)?;
 
     let thresholds = files.tree.folder(root, c"threshold_ns")?;
@@ -104,7 +104,7 @@ pub(crate) fn create(monitor: &Arc<Monitor>) -> Result<Tree> {
     files.read_write(root, "outlier_rate", outlier_controls::OutlierRate)?;
     files.read_write(root, "outlier_limit", outlier_controls::OutlierLimit)?;
     files.read_write(root, "on_outlier", outlier_controls::OnOutlier)?;
-    files.read_only(root, "outliers", outliers::Kept)?;
+    files.read_only(root, "outliers", outliers::KeptOutliers)?;
     let pipe = outliers::Pipe(monitor.outliers().clone());
     files.tree.stream(root, c"outlier_pipe", pipe)?;
 

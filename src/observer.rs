@@ -20,8 +20,8 @@ use crate::{
     },
     engine::{
         chain::{
+            ChainSlice,
             Link,
-            Slice as ChainSlice,
             Start, //
         },
         group::{

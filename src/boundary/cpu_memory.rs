@@ -17,8 +17,8 @@ use crate::{
     boundary::abstractions::allocate,
     engine::{
         chain::{
-            Chains,
-            Entry, //
+            LastChains,
+            SliceCells, //
         },
         histogram::{
             Precision,
@@ -41,11 +41,11 @@ unsafe impl Zeroable for Cell {}
 // SAFETY: A log consists of integers. They are all 0, as in `Log::default()`.
 unsafe impl Zeroable for Log {}
 
-// SAFETY: It consists of integers. They are all 0, as in `Entry::default()`.
-unsafe impl Zeroable for Entry {}
+// SAFETY: It consists of integers. They are all 0, as in `SliceCells::default()`.
+unsafe impl Zeroable for SliceCells {}
 
-// SAFETY: It consists of integers. They are all 0, as in `Chains::default()`.
-unsafe impl Zeroable for Chains {}
+// SAFETY: It consists of integers. They are all 0, as in `LastChains::default()`.
+unsafe impl Zeroable for LastChains {}
 
 // SAFETY: It consists of integers. They are all 0, as in `CpuIdle::default()`.
 unsafe impl Zeroable for CpuIdle {}

@@ -48,9 +48,9 @@ impl Setting for Chain {
 }
 
 /// The chains of the outliers that are kept.
-pub(super) struct Chains;
+pub(super) struct KeptChains;
 
-impl View for Chains {
+impl View for KeptChains {
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         text::chains_head(out, reading.setup.chain)?;
         match &reading.setup.chains {

@@ -32,9 +32,9 @@ use crate::{
 };
 
 /// All kept outliers, in the order of their numbers.
-pub(super) struct Kept;
+pub(super) struct KeptOutliers;
 
-impl View for Kept {
+impl View for KeptOutliers {
     fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
         let logs = monitor.outliers().logs();
         let kept: u64 = logs.map(|(_, log)| log.reported().min(KEPT as u64)).sum();

@@ -7,11 +7,11 @@ use core::mem::size_of;
 use crate::engine::{
     chain::{
         walk,
+        ChainSlice,
         Context,
         End,
         Hop,
         Link,
-        Slice,
         Walked,
         HOPS, //
     },
@@ -115,12 +115,12 @@ impl ChainCells {
 
 /// The chains of the last outliers of a CPU.
 #[derive(Debug, Default)]
-pub struct Chains(Last<ChainCells>);
+pub struct LastChains(Last<ChainCells>);
 
 // The allocator rounds up to a power of two.
-const _: () = assert!(cfg!(loom) || size_of::<Chains>() <= 32 * 1024);
+const _: () = assert!(cfg!(loom) || size_of::<LastChains>() <= 32 * 1024);
 
-impl Chains {
+impl LastChains {
     /// Keeps the chain of the outlier `id`, which is not 0, from the slice `first` on; `read` is
     /// that of [`walk()`]. Returns what was found, with the hops; `None` for a slice, or for a
     /// request to reschedule, which is neither a wait nor a sleep.
@@ -129,7 +129,7 @@ impl Chains {
         id: u64,
         sample: &Sample,
         first: Link,
-        read: impl Fn(Link) -> Result<Slice, End>,
+        read: impl Fn(Link) -> Result<ChainSlice, End>,
     ) -> Option<(Walked, impl Iterator<Item = Hop> + '_)> {
         if sample.metric.side() == Side::Prev {
             return None;

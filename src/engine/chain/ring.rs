@@ -63,7 +63,7 @@ impl Start {
 
 /// A slice of a task on a CPU; times in nanoseconds of the CPU's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
+pub struct ChainSlice {
     /// The task.
     pub pid: i32,
     /// The task's name, padded with NULs.
@@ -83,11 +83,11 @@ pub struct Slice {
 
 /// A slice that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptSlice {
     /// The number of the slice on its CPU, from 1 on.
     pub number: u64,
     /// The slice.
-    pub slice: Slice,
+    pub slice: ChainSlice,
     /// The time at which the CPU became idle after it; 0 if it did not.
     pub idle: u64,
 }
@@ -95,7 +95,7 @@ pub struct Kept {
 /// Storage for a slice: one line of cache.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub struct Entry {
+pub struct SliceCells {
     /// From the lowest bit on: the PID, in 32 bits; the start, in 8; the group.
     task: Cell,
     since: Cell,
@@ -107,9 +107,9 @@ pub struct Entry {
     comm: CommCells,
 }
 
-impl Entry {
+impl SliceCells {
     #[inline(always)]
-    fn set(&self, slice: &Slice) {
+    fn set(&self, slice: &ChainSlice) {
         let group = u64::from(slice.group.number());
         self.task
             .set(u64::from(slice.pid as u32) | ((slice.start as u64) << 32) | (group << 40));
@@ -120,10 +120,10 @@ impl Entry {
         self.comm.set(&slice.comm);
     }
 
-    fn get(&self) -> Slice {
+    fn get(&self) -> ChainSlice {
         let task = self.task.get();
         let start = Start::ALL.get((task >> 32) as u8 as usize);
-        Slice {
+        ChainSlice {
             pid: task as i32,
             comm: self.comm.get(),
             group: Group::new((task >> 40) as u32).unwrap_or(Group::OTHER),
@@ -165,7 +165,7 @@ pub struct Ring<P> {
     raised: [Cell; SOFTIRQS],
 }
 
-impl<P: Deref<Target = [Entry]>> Ring<P> {
+impl<P: Deref<Target = [SliceCells]>> Ring<P> {
     /// Creates the ring of `cpu`; returns `None` unless the number of entries is a power of two.
     pub fn new(cpu: u32, entries: P) -> Option<Self> {
         // INVARIANT: Just checked.
@@ -213,14 +213,14 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     }
 
     #[inline(always)]
-    fn entry(&self, number: u64) -> Option<&Entry> {
+    fn entry(&self, number: u64) -> Option<&SliceCells> {
         let mask = self.entries.len().wrapping_sub(1);
         self.entries.get(number as usize & mask)
     }
 
     /// Records that a task gets the CPU.
     #[inline(always)]
-    pub fn enter(&self, slice: &Slice) {
+    pub fn enter(&self, slice: &ChainSlice) {
         let link = self.last().next();
         // Who sees any of what follows sees this, too.
         self.last.set(link.bits());
@@ -347,7 +347,7 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     }
 
     /// Reads a slice, which has begun. If it is not kept any more, returns why a chain ends there.
-    pub fn read(&self, number: u64) -> Result<Slice, End> {
+    pub fn read(&self, number: u64) -> Result<ChainSlice, End> {
         match self.read_kept(number) {
             Some(kept) => Ok(kept.slice),
             // Forgotten: a greater ring would not have it either.
@@ -356,9 +356,9 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
         }
     }
 
-    fn read_kept(&self, number: u64) -> Option<Kept> {
+    fn read_kept(&self, number: u64) -> Option<KeptSlice> {
         let entry = self.entry(number)?;
-        let kept = Kept {
+        let kept = KeptSlice {
             number,
             slice: entry.get(),
             idle: entry.idle.get(),
@@ -369,7 +369,7 @@ impl<P: Deref<Target = [Entry]>> Ring<P> {
     }
 
     /// Returns the slices that are kept, the oldest first, with that in progress.
-    pub fn kept(&self) -> impl Iterator<Item = Kept> + '_ {
+    pub fn kept(&self) -> impl Iterator<Item = KeptSlice> + '_ {
         let now = Link::of_bits(self.now.acquire());
         let oldest = now.number().saturating_sub(self.entries.len() as u64);
         let oldest = oldest.max(self.first.get());

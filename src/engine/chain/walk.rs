@@ -4,9 +4,9 @@
 
 use crate::engine::{
     chain::{
+        ChainSlice,
         Context,
         Link,
-        Slice,
         Start, //
     },
     group::Group,
@@ -112,7 +112,7 @@ impl Hop {
         throttled: 0,
     };
 
-    const fn new(slice: &Slice, cpu: u32, via: Context) -> Self {
+    const fn new(slice: &ChainSlice, cpu: u32, via: Context) -> Self {
         Self {
             pid: slice.pid,
             comm: slice.comm,
@@ -153,7 +153,7 @@ pub fn walk(
     mut link: Link,
     start: u64,
     end: u64,
-    read: impl Fn(Link) -> Result<Slice, End>,
+    read: impl Fn(Link) -> Result<ChainSlice, End>,
     mut keep: impl FnMut(usize, &Hop),
 ) -> Walked {
     let mut until = end.max(start);

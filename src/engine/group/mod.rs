@@ -40,7 +40,7 @@ pub use names::Names;
 pub use observer::{CpuGroups, Grouped, Occupant, MAX_GROUPS};
 pub use placement::GroupPlacement;
 pub use reading::{GroupReading, Members};
-pub use records::{group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRecords, Waits};
+pub use records::{group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRecords, WaitCells};
 pub use rule::{Pids, Rule};
 pub use set::GroupSet;
 pub use slices::GroupSlices;

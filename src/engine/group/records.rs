@@ -38,12 +38,12 @@ use crate::engine::{
 
 /// A number of waits, and how long they took.
 #[derive(Debug, Default)]
-pub struct Waits {
+pub struct WaitCells {
     count: Cell,
     nanoseconds: Cell,
 }
 
-impl Waits {
+impl WaitCells {
     #[inline(always)]
     fn add(&self, nanoseconds: u64) {
         self.count.add(1);
@@ -81,9 +81,9 @@ pub struct GroupRecords {
     maxima: [Cell; GroupMetric::COUNT],
     counters: [Cell; GroupCounter::COUNT],
     /// Waits, by the occupant of the CPU when they ended.
-    ended_by: [Waits; CulpritKind::COUNT],
+    ended_by: [WaitCells; CulpritKind::COUNT],
     /// Waits after a preemption, by the preempting task.
-    preempted_by: [Waits; CulpritKind::COUNT],
+    preempted_by: [WaitCells; CulpritKind::COUNT],
     /// How often [`GroupRecords::carry`] has found bit 63 of each sum changed.
     half_wraps: [Cell; GroupMetric::COUNT],
     /// The tasks and times of the greatest samples.
@@ -224,12 +224,12 @@ impl GroupRecords {
     }
 
     /// Returns the waits that ended while `culprit` had the CPU.
-    pub fn ended_by(&self, culprit: CulpritKind) -> &Waits {
+    pub fn ended_by(&self, culprit: CulpritKind) -> &WaitCells {
         &self.ended_by[culprit as usize]
     }
 
     /// Returns the waits that began when `culprit` preempted the task.
-    pub fn preempted_by(&self, culprit: CulpritKind) -> &Waits {
+    pub fn preempted_by(&self, culprit: CulpritKind) -> &WaitCells {
         &self.preempted_by[culprit as usize]
     }
 }

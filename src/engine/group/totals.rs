@@ -10,7 +10,7 @@ use crate::engine::{
         GroupMetric,
         GroupPlacement,
         GroupRecords,
-        Waits, //
+        WaitCells, //
     },
     idle::{
         Distance,
@@ -151,7 +151,7 @@ impl GroupTotals {
     }
 }
 
-fn add(sum: &mut (u64, u128), waits: &Waits) {
+fn add(sum: &mut (u64, u128), waits: &WaitCells) {
     sum.0 = sum.0.wrapping_add(waits.count());
     sum.1 += u128::from(waits.nanoseconds());
 }

@@ -11,7 +11,7 @@ use std::{env, fs, path::Path};
 
 use schedhist_engine::engine::{
     self,
-    chain::{Chain, Context, End, Hop, Kept, Link, Slice, Start, Walked},
+    chain::{Chain, ChainSlice, Context, End, Hop, KeptSlice, Link, Start, Walked},
     format::raw::{self, Sink},
     group::Group,
     idle::WaitSums,
@@ -64,7 +64,7 @@ fn outliers(out: &mut Bytes) {
         throttled: 0,
     };
     raw::chain(out, 0, &chain, &[hop]);
-    let slice = Slice {
+    let slice = ChainSlice {
         pid,
         comm,
         group: Group::OTHER,
@@ -74,7 +74,7 @@ fn outliers(out: &mut Bytes) {
         link: Link::new(0, 1),
     };
     let (number, idle) = (2, 20);
-    let kept = Kept {
+    let kept = KeptSlice {
         number,
         slice,
         idle,

@@ -9,8 +9,8 @@ use proptest::{
 };
 use schedhist_engine::engine::{
     chain::{
-        walk, Chain, Chains, Context, End, Entry, Hop, Interrupted, Link, Ring, Slice, SoftirqOf,
-        Start, Walked, HOPS, STEPS,
+        walk, Chain, ChainSlice, Context, End, Hop, Interrupted, LastChains, Link, Ring,
+        SliceCells, SoftirqOf, Start, Walked, HOPS, STEPS,
     },
     format::{raw, text, Slices},
     group::Group,
@@ -19,15 +19,15 @@ use schedhist_engine::engine::{
     switch::sample::{Cause, Sample},
 };
 
-type Rings = Vec<Ring<Vec<Entry>>>;
+type Rings = Vec<Ring<Vec<SliceCells>>>;
 
-fn ring(cpu: u32, slices: usize) -> Ring<Vec<Entry>> {
-    let entries = (0..slices).map(|_| Entry::default()).collect();
+fn ring(cpu: u32, slices: usize) -> Ring<Vec<SliceCells>> {
+    let entries = (0..slices).map(|_| SliceCells::default()).collect();
     Ring::new(cpu, entries).expect("a power of two")
 }
 
-fn slice(pid: i32, start: Start, waiting: u64, since: u64, link: Link) -> Slice {
-    Slice {
+fn slice(pid: i32, start: Start, waiting: u64, since: u64, link: Link) -> ChainSlice {
+    ChainSlice {
         pid,
         comm: *b"a task\0\0\0\0\0\0\0\0\0\0",
         group: Group::new(pid as u32 * 10).expect("a small number"),
@@ -116,7 +116,7 @@ fn a_ring_keeps_its_last_slices() {
     let found: Vec<_> = ring.kept().map(|kept| kept.number).collect();
     assert_eq!((found, ring.count()), (vec![42], 1));
     assert!((25..=41).all(|number| ring.read(number) == Err(End::Unknown)));
-    assert!(Ring::new(0, vec![]).is_none() && Ring::new(0, vec![Entry::default()]).is_some());
+    assert!(Ring::new(0, vec![]).is_none() && Ring::new(0, vec![SliceCells::default()]).is_some());
 }
 
 #[test]
@@ -612,7 +612,7 @@ fn sample(value: u64) -> Sample {
 
 #[test]
 fn only_waits_and_sleeps_have_a_chain() {
-    let chains = Chains::default();
+    let chains = LastChains::default();
     for metric in Metric::ALL {
         let sample = Sample::new(metric, 48, Cause::Interruptible, 54);
         let kept = chains.keep(1, &sample, Link::UNKNOWN, |_| Err(End::Unknown));
@@ -624,7 +624,7 @@ fn only_waits_and_sleeps_have_a_chain() {
     }
 }
 
-fn keep(chains: &Chains, id: u64) {
+fn keep(chains: &LastChains, id: u64) {
     let (rings, c) = abc();
     let read = |link: Link| rings[link.cpu() as usize].read(link.number());
     let sample = sample(48);
@@ -639,7 +639,7 @@ fn keep(chains: &Chains, id: u64) {
 
 #[test]
 fn kept_chains() {
-    let chains = Chains::default();
+    let chains = LastChains::default();
     let mut hops = [Hop::NONE; HOPS];
     assert_eq!(
         (chains.ids().next(), chains.read(1, &mut hops)),
@@ -685,7 +685,7 @@ fn chains_in_raw() {
         }
     }
 
-    let chains = Chains::default();
+    let chains = LastChains::default();
     keep(&chains, 7);
     let mut hops = [Hop::NONE; HOPS];
     let chain: Chain = chains.read(7, &mut hops).expect("it is kept");

@@ -31,7 +31,7 @@ use loom::{
 use schedhist_engine::{
     engine::{
         cell::Cell,
-        chain::{walk, Entry as SliceEntry, Hop, Link, Ring, Slice as ChainSlice, Start},
+        chain::{walk, ChainSlice, Hop, Link, Ring, SliceCells, Start},
         group::{
             fork_marks::ForkMarks,
             hash::Secret,
@@ -1282,7 +1282,7 @@ fn chain_slice(number: u64) -> ChainSlice {
 
 /// A CPU keeps two slices while it has three; a reader walks back from one that has begun.
 fn slices_while_they_come() {
-    let entries: Vec<_> = (0..2).map(|_| SliceEntry::default()).collect();
+    let entries: Vec<_> = (0..2).map(|_| SliceCells::default()).collect();
     entries.iter().for_each(settle);
     let ring = Ring::new(0, entries).expect("a power of two");
     let begun = loom::sync::atomic::AtomicUsize::new(0);
@@ -1320,7 +1320,7 @@ fenced! { 2: slices_while_they_come => a_slice_is_never_torn, without_fences_a_s
 /// A CPU keeps two slices while it becomes idle after its first one, and has two more; a reader
 /// takes all there are.
 fn slices_with_their_ends() {
-    let entries: Vec<_> = (0..2).map(|_| SliceEntry::default()).collect();
+    let entries: Vec<_> = (0..2).map(|_| SliceCells::default()).collect();
     entries.iter().for_each(settle);
     let ring = Ring::new(0, entries).expect("a power of two");
     ring.enter(&chain_slice(1));

@@ -11,7 +11,7 @@ use super::{
 use crate::engine::chain::{
     Chain,
     Hop,
-    Kept, //
+    KeptSlice, //
 };
 
 /// Writes the chain of an outlier of `cpu`, and its hops.
@@ -64,7 +64,7 @@ pub fn kept_slices(out: &mut impl Sink, now: u64, since: u64) {
 
 /// Writes a slice that `cpu` keeps for chains: of the file `slices`, which then has an
 /// [`end`](super::end).
-pub fn kept_slice(out: &mut impl Sink, cpu: u32, kept: &Kept) {
+pub fn kept_slice(out: &mut impl Sink, cpu: u32, kept: &KeptSlice) {
     let slice = &kept.slice;
     record::<KEPT_SLICE_LEN>(out, types::KEPT_SLICE, KEPT_SLICE_LEN, |fields| {
         fields.u32(cpu);

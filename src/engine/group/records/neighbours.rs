@@ -4,7 +4,7 @@
 
 use super::{
     GroupRecords,
-    Waits, //
+    WaitCells, //
 };
 use crate::engine::{
     group::Group,
@@ -19,7 +19,7 @@ pub const NEIGHBOURS: usize = 4;
 pub(super) struct Neighbour {
     /// The number of the group; 0 while this is free.
     pub(super) group: Cell,
-    pub(super) waits: Waits,
+    pub(super) waits: WaitCells,
     /// The nanoseconds of `waits`, minus the lead of this group over groups that have no room: see
     /// [`GroupRecords::wait_ended_by_neighbour`]. A wait adds to both, and so does not write this.
     lost: Cell,

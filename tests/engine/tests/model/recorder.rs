@@ -216,7 +216,7 @@ struct Watcher<'a> {
     queued: u64,
     seen: RefCell<&'a mut Seen>,
     log: Option<&'a Log>,
-    ring: &'a Ring<Vec<chain::Entry>>,
+    ring: &'a Ring<Vec<chain::SliceCells>>,
     idle: &'a CpuIdle,
     /// The number of calls for a slice, for a sample of the previous task, and for one of the next.
     told: RefCell<[u32; 3]>,
@@ -297,7 +297,7 @@ impl<const CHAIN: bool> Observer for Observed<'_, CHAIN> {
             self.0
                 .wrong(&format!("a slice from {now}, after its samples"));
         }
-        let slice = chain::Slice {
+        let slice = chain::ChainSlice {
             pid: self.0.next.pid,
             comm: self.0.next.comm,
             group: group(),
@@ -377,7 +377,7 @@ pub(crate) struct Recorder {
     /// The log of each CPU, if each sample is to be an outlier.
     logs: Vec<Log>,
     idles: Vec<CpuIdle>,
-    rings: Vec<Ring<Vec<chain::Entry>>>,
+    rings: Vec<Ring<Vec<chain::SliceCells>>>,
     /// Whether chains are kept.
     is_chained: bool,
     /// The records of groups on each CPU, if groups are recorded.
@@ -599,8 +599,8 @@ fn record(
     }
 }
 
-fn ring(cpu: u32) -> Ring<Vec<chain::Entry>> {
-    Ring::new(cpu, vec![chain::Entry::default()]).expect("a power of two")
+fn ring(cpu: u32) -> Ring<Vec<chain::SliceCells>> {
+    Ring::new(cpu, vec![chain::SliceCells::default()]).expect("a power of two")
 }
 
 /// Returns what the tracepoints show of a task; `None` is the idle task.

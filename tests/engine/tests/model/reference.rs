@@ -59,8 +59,8 @@ pub(crate) struct Begun {
     after: Slot,
 }
 
-impl From<chain::Slice> for Begun {
-    fn from(slice: chain::Slice) -> Self {
+impl From<chain::ChainSlice> for Begun {
+    fn from(slice: chain::ChainSlice) -> Self {
         let link = slice.link;
         Self {
             pid: slice.pid,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     culprits::pool,
     engine::{
-        chain::{Context, Kept, Link, Slice, Start},
+        chain::{ChainSlice, Context, KeptSlice, Link, Start},
         format::{
             raw::layout::{types::KEPT_SLICE, SLICES_MAGIC, SLICES_VERSION},
             text::Escaped,
@@ -28,7 +28,7 @@ use crate::{
 pub struct Slices {
     /// When the module began to count them.
     since: Option<u64>,
-    cpus: BTreeMap<u32, BTreeMap<u64, Kept>>,
+    cpus: BTreeMap<u32, BTreeMap<u64, KeptSlice>>,
     missed: u64,
 }
 
@@ -96,7 +96,7 @@ impl Slices {
         gaps.collect()
     }
 
-    fn get(&self, at: At) -> Option<&Kept> {
+    fn get(&self, at: At) -> Option<&KeptSlice> {
         self.cpus.get(&at.0)?.get(&at.1)
     }
 
@@ -118,11 +118,11 @@ impl Slices {
             let begin = end.saturating_sub(hop.sum_ns());
             let mut behind = BTreeMap::new();
             for (cpu, slices) in &self.cpus {
-                let own = { slices.iter() }.filter(|(_, Kept { slice, .. })| {
+                let own = { slices.iter() }.filter(|(_, KeptSlice { slice, .. })| {
                     let is_here = begin < slice.since && slice.since <= end;
                     is_here && slice.pid == hop.pid && slice.start != Start::Throttled
                 });
-                for (number, Kept { slice, .. }) in own {
+                for (number, KeptSlice { slice, .. }) in own {
                     let from = slice.waiting.max(begin);
                     for (occupant, ns) in self.occupants((*cpu, *number), from, slice.since) {
                         *behind.entry(occupant).or_default() += ns;
@@ -188,7 +188,7 @@ impl Occupant {
 /// The CPU and the number of a slice.
 type At = (u32, u64);
 
-fn name(slice: &Slice) -> String {
+fn name(slice: &ChainSlice) -> String {
     let comm = slice.comm.split(|byte| *byte == 0).next();
     pool(&Escaped(comm.unwrap_or_default()).to_string())
 }
@@ -202,14 +202,14 @@ fn header(data: &[u8]) -> Option<(usize, u64)> {
     is_valid.then_some((length as usize, since))
 }
 
-fn kept_slice(mut record: Reader<'_>) -> Option<(u32, Kept)> {
+fn kept_slice(mut record: Reader<'_>) -> Option<(u32, KeptSlice)> {
     let (cpu, pid) = (record.u32()?, record.u32()? as i32);
     let (number, since, idle) = (record.u64()?, record.u64()?, record.u64()?);
     let (waiting, link_number) = (record.u64()?, record.u64()?);
     let (link_cpu, via, start) = (record.u32()?, record.u32()?, record.u32()?);
     let group = Group::new(record.u32()?).unwrap_or(Group::OTHER);
     let context = Context::ALL.get(via as usize).copied();
-    let slice = Slice {
+    let slice = ChainSlice {
         pid,
         comm: record.bytes(16)?.try_into().ok()?,
         group,
@@ -221,7 +221,7 @@ fn kept_slice(mut record: Reader<'_>) -> Option<(u32, Kept)> {
         waiting,
         link: Link::new(link_cpu, link_number).within(context.unwrap_or(Context::Unknown)),
     };
-    let kept = Kept {
+    let kept = KeptSlice {
         number,
         slice,
         idle,
@@ -387,7 +387,7 @@ impl Walk<'_> {
 
     /// Adds the sleep before a slice, which no task that is known ended. Returns the slice before,
     /// if it is known, and when it ended.
-    fn sleeper(&mut self, at: At, slice: &Slice, times: &mut Times) -> Option<At> {
+    fn sleeper(&mut self, at: At, slice: &ChainSlice, times: &mut Times) -> Option<At> {
         let of_task = self.by_task.get(&slice.pid)?;
         let before = of_task.range(..(slice.since, at)).next_back();
         let before = before

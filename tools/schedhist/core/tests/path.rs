@@ -4,7 +4,7 @@
 
 use schedhist_core::{
     engine::{
-        chain::{Context, Entry, Link, Ring, Slice, Start},
+        chain::{ChainSlice, Context, Link, Ring, SliceCells, Start},
         format::raw::{self, Sink},
         group::Group,
     },
@@ -21,11 +21,11 @@ impl Sink for Bytes {
 }
 
 /// The rings of CPUs, of so many slices each.
-struct Machine(Vec<Ring<Vec<Entry>>>);
+struct Machine(Vec<Ring<Vec<SliceCells>>>);
 
 impl Machine {
     fn new(cpus: u32, slices: usize) -> Self {
-        let ring = |cpu| Ring::new(cpu, (0..slices).map(|_| Entry::default()).collect());
+        let ring = |cpu| Ring::new(cpu, (0..slices).map(|_| SliceCells::default()).collect());
         Self((0..cpus).map(|cpu| ring(cpu).unwrap()).collect())
     }
 
@@ -33,7 +33,7 @@ impl Machine {
     fn enter(&self, cpu: usize, name: &str, start: Start, times: [u64; 2], link: Link) -> Link {
         let mut comm = [0; 16];
         comm[..name.len()].copy_from_slice(name.as_bytes());
-        self.0[cpu].enter(&Slice {
+        self.0[cpu].enter(&ChainSlice {
             // Of the same length: the command is 3.
             pid: name.len() as i32,
             comm,

@@ -131,7 +131,7 @@ fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words
 }
 
 /// Returns whether samples of a metric are waits or sleeps, which have chains: see
-/// [`engine::chain::Chains::keep`](schedhist_core::engine::chain::Chains::keep).
+/// [`engine::chain::LastChains::keep`](schedhist_core::engine::chain::LastChains::keep).
 pub fn has_chains(metric: &str) -> bool {
     let is_it = |one: &&Metric| one.name() == metric;
     metric != "none" && { Metric::ALL.iter().find(is_it) }
