@@ -4,7 +4,10 @@
 
 use std::cmp::Reverse;
 
-use crate::text::{Culprit, Outlier};
+use crate::{
+    gather::entry,
+    text::{Culprit, Outlier},
+};
 
 /// What one culprit, or one group of culprits, has done in all outliers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +64,8 @@ impl Sums {
         let missing = (wait.missing_ns != 0).then(|| (NOBODY.to_owned(), wait.missing_ns));
         let mut of_wait: Vec<(String, u64)> = Vec::new();
         for (name, ns) in named.chain(missing) {
-            match of_wait.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, sum)) => *sum = sum.saturating_add(ns),
-                None => of_wait.push((name, ns)),
-            }
+            let sum = entry(&mut of_wait, name);
+            *sum = sum.saturating_add(ns);
         }
         for (name, ns) in of_wait {
             self.add_part(name, ns, wait.duration_ns);

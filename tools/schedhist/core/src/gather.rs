@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Collects into maps and sets. The standard library's `collect` sorts before: 4 kB for each type.
+//! Collects into maps, sets and short lists. The standard library's `collect` sorts before: 4 kB
+//! for each type.
 
 pub trait Gather: Iterator + Sized {
     fn gather<C: Default + Extend<Self::Item>>(self) -> C {
@@ -11,3 +12,13 @@ pub trait Gather: Iterator + Sized {
 }
 
 impl<I: Iterator> Gather for I {}
+
+/// Returns the value of a key in a short list, which gets the key if it lacks it.
+pub fn entry<K: PartialEq, V: Default>(all: &mut Vec<(K, V)>, key: K) -> &mut V {
+    let place = all.iter().position(|(known, _)| *known == key);
+    let place = place.unwrap_or_else(|| {
+        all.push((key, V::default()));
+        all.len() - 1
+    });
+    &mut all[place].1
+}

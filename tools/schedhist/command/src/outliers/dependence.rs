@@ -5,6 +5,7 @@
 use schedhist_core::{
     chains::{did, parts, Chain},
     culprits::pool,
+    gather::entry,
     text::Outlier,
 };
 
@@ -36,20 +37,12 @@ impl Dependence {
                 0 => "itself".to_owned(),
                 _ => who(hop.group, &hop.comm),
             };
-            let place = self.hops.iter().position(|(known, _)| *known == name);
-            let place = place.unwrap_or_else(|| {
-                self.hops.push((name, [0; 4]));
-                self.hops.len() - 1
-            });
-            let sums = self.hops[place].1.iter_mut();
+            let sums = entry(&mut self.hops, name).iter_mut();
             sums.zip(hop.parts()).for_each(|(sum, (_, ns))| *sum += ns);
             self.sum_ns += hop.sum_ns();
         }
         for (what, ns) in chain.rest() {
-            match self.rest.iter_mut().find(|(known, _)| *known == what) {
-                Some((_, sum)) => *sum += ns,
-                None => self.rest.push((what, ns)),
-            }
+            *entry(&mut self.rest, what) += ns;
             self.sum_ns += ns;
         }
         self.blocked_ns += chain.blocked_ns;

@@ -12,6 +12,7 @@ use std::{
 use schedhist_core::{
     distribution::Distribution,
     engine::idle::WaitSums,
+    gather::entry,
     groups::{GroupRow, GroupWindow},
     laws,
     limits::Limit,
@@ -276,10 +277,7 @@ fn add_row(sum: &mut GroupRow, row: &GroupRow) {
     // The quantile of all parts is not known.
     sum.runq = (None, sum.runq.1.max(row.runq.1));
     for (name, ns) in &row.neighbours {
-        match sum.neighbours.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => add(known, *ns),
-            None => sum.neighbours.push((name.clone(), *ns)),
-        }
+        add(entry(&mut sum.neighbours, name.clone()), *ns);
     }
     sum.neighbours.sort_by_cached_key(|(_, ns)| Reverse(*ns));
 }

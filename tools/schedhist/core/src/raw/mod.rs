@@ -7,7 +7,11 @@
 mod groups;
 mod long_waits;
 
-use std::{collections::BTreeSet, fmt, rc::Rc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    rc::Rc,
+};
 
 pub use long_waits::LongWaits;
 
@@ -389,10 +393,10 @@ impl<'a> Records<'a> {
 /// Fails if `data` is not a snapshot, is cut off or inconsistent, or is of another version.
 pub fn decode(data: &[u8]) -> Result<Snapshot, DecodeError> {
     let (mut snapshot, cpus, start) = decode_header(data)?;
-    let mut names = Names::default();
+    let (mut names, mut places) = (Names::default(), BTreeMap::new());
     let mut records = Records { data, at: start };
     while let Some((offset, kind, record)) = records.next()? {
-        parse_record(&mut snapshot, &mut names, kind, record)
+        parse_record(&mut snapshot, &mut names, &mut places, kind, record)
             .ok_or_else(|| DecodeError(format!("bad record of type {kind} at offset {offset}")))?;
     }
     if snapshot.cpus.len() != cpus as usize {
@@ -452,10 +456,12 @@ fn decode_header(data: &[u8]) -> Result<(Snapshot, u32, usize), DecodeError> {
     Ok((snapshot, cpus, start))
 }
 
-/// Reads the rest of a record, after its head. Returns `None` if it is not valid.
+/// Reads the rest of a record, after its head. Returns `None` if it is not valid. `places` has the
+/// places of the CPUs in the snapshot.
 fn parse_record(
     snapshot: &mut Snapshot,
     names: &mut Names,
+    places: &mut BTreeMap<u32, usize>,
     kind: u32,
     mut record: Reader<'_>,
 ) -> Option<()> {
@@ -468,8 +474,7 @@ fn parse_record(
         }
         CPU => {
             let (number, counters) = (record.u32()?, record.u32()?);
-            let is_next = snapshot.cpus.last().is_none_or(|cpu| cpu.number < number);
-            if !is_next && snapshot.cpus.iter().any(|cpu| cpu.number == number) {
+            if places.insert(number, snapshot.cpus.len()).is_some() {
                 return None;
             }
             let counters = (0..counters).map(|_| record.u64()).collect::<Option<_>>()?;
@@ -483,7 +488,7 @@ fn parse_record(
         }
         SLICE => {
             let (number, occupancy) = (record.u32()?, record.u32()?);
-            let cpu = { snapshot.cpus.iter_mut().rev() }.find(|cpu| cpu.number == number)?;
+            let cpu = &mut snapshot.cpus[*places.get(&number)?];
             let occupancy = match occupancy {
                 0 => Occupancy::Idle,
                 1 => Occupancy::Task,
@@ -521,12 +526,7 @@ fn parse_record(
         HISTOGRAM | WORST | BUCKETS => {
             let (number, metric) = (record.u32()?, record.u32()?);
             let buckets = snapshot.scheme.buckets();
-            // Almost always the last one.
-            let cpu = snapshot
-                .cpus
-                .iter_mut()
-                .rev()
-                .find(|cpu| cpu.number == number)?;
+            let cpu = &mut snapshot.cpus[*places.get(&number)?];
             if metric >= u32::BITS {
                 return None;
             }
