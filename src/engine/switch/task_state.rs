@@ -2,11 +2,20 @@
 
 //! The state of a task, kept from its switch-out to its next switch-in, and its group.
 
-use crate::engine::{
-    atomic::{
-        fence,
-        Ordering::Acquire, //
+mod waiting;
+mod wakeup;
+
+pub use self::{
+    waiting::Waiting,
+    wakeup::{
+        record_wakeup,
+        AllWakeups,
+        QueuedWakeups,
+        WakeupFilter, //
     },
+};
+
+use crate::engine::{
     chain::Link,
     group::{
         Group,
@@ -15,11 +24,9 @@ use crate::engine::{
     switch::{
         Observer,
         PrevState,
-        Task,
-        Wakeup, //
+        Task, //
     },
-    Cell,
-    Metric, //
+    Cell, //
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +41,11 @@ pub(in crate::engine) struct Woken {
 ///
 /// Only the CPU that the task is on writes the state, with two exceptions. A waker writes `woken`
 /// and, while chains are kept, `preempter_or_waker`: the task is then on no CPU, is about to leave
-/// its CPU, or wakes itself; and `run_delay`, where
-/// [`Wakeup::COUNTS_SLEEPS`] is true, if the task sleeps. And any CPU writes
-/// `task_group`, under the lock that [`TaskState::set_task_group`] asks for, and any CPU reads it.
-/// The rest is read by the CPU that the task gets next, where the run queues' locks order this read
-/// after the writes of the CPU that the task left, and by [`TaskState::waiting`].
+/// its CPU, or wakes itself; and `run_delay`, where `Wakeup::COUNTS_SLEEPS` is true, if the task
+/// sleeps. And any CPU writes `task_group`, under the lock that [`TaskState::set_task_group`] asks
+/// for, and any CPU reads it. The rest is read by the CPU that the task gets next, where the run
+/// queues' locks order this read after the writes of the CPU that the task left, and by
+/// [`TaskState::waiting`].
 ///
 /// An interrupt may come while a task wakes itself, and may wake tasks, too. Other tasks have
 /// states of their own. The interrupted task is not asleep, so it does not matter which of the two
@@ -417,164 +424,5 @@ impl TaskState {
             last_slice: self.last_slice.get(),
             woken,
         }
-    }
-}
-
-impl TaskState {
-    /// Returns how long `task` has been waiting, or its quota has been spent, up to `now`; `None`
-    /// if it does neither, or if it is being switched. `is_awake` is whether the task is runnable
-    /// by its own state; `began` is the time at which measuring began.
-    ///
-    /// Any CPU may call this, for a task on a run queue, on no CPU. What the answer is about may
-    /// end at any time.
-    pub fn waiting(
-        &self,
-        now: u64,
-        began: u64,
-        is_awake: bool,
-        task: impl Task,
-    ) -> Option<Waiting> {
-        let out = self.out.get();
-        fence(Acquire);
-        let is_known = self.is_of(task);
-        let left = LastSwitchOut {
-            out,
-            run_delay: self.run_delay.get(),
-            state: PrevState::from_bits(self.state.get()),
-            last_slice: 0,
-            woken: self.woken.get(),
-        };
-        // The kernel moves the time since the stamp to the sum when the task migrates.
-        let last_queued = task.last_queued();
-        let run_delay = task.run_delay();
-        let has_run = task.has_run();
-        if task.last_queued() != last_queued {
-            return None;
-        }
-        fence(Acquire);
-        // The task got a CPU meanwhile, or its PID has another owner.
-        if self.out.get() != out || self.is_of(task) != is_known {
-            return None;
-        }
-        if !is_known || !has_run {
-            if last_queued == 0 || !is_awake {
-                return None;
-            }
-            // As in `Cpu::enter_new()`.
-            let before = if has_run { 0 } else { run_delay };
-            let waited = waited(now, before, last_queued);
-            return Some(Waiting {
-                metric: Metric::RunqWakeup,
-                waited,
-                is_sample: !has_run && now.saturating_sub(waited) >= began,
-            });
-        }
-        if out == Self::NOT_OUT {
-            return None;
-        }
-        let away = now.saturating_sub(out);
-        let (metric, waited) = if left.state.is_throttled() {
-            (Metric::Throttled, away)
-        } else if left.state.is_runnable() {
-            (Metric::RunqPreempt, away)
-        } else if is_awake {
-            let wait = left.wait(now, away, run_delay, last_queued, |_| ());
-            (Metric::RunqWakeup, wait?)
-        } else {
-            return None;
-        };
-        Some(Waiting {
-            metric,
-            waited,
-            is_sample: true,
-        })
-    }
-
-    /// Returns whether this is the state of `task`, and the task has left its last CPU.
-    pub fn is_out(&self, task: impl Task) -> bool {
-        self.is_of(task) && self.out.get() != Self::NOT_OUT
-    }
-}
-
-/// A wait that has not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// The metric of which it becomes a sample: [`Metric::RunqWakeup`], [`Metric::RunqPreempt`] or
-    /// [`Metric::Throttled`].
-    pub metric: Metric,
-    /// How long it has taken so far, in nanoseconds.
-    pub waited: u64,
-    /// Whether it becomes a sample when it ends. If not, its beginning was not seen, and it may
-    /// have begun earlier.
-    pub is_sample: bool,
-}
-
-/// Selects the wakeups that are noted.
-pub trait WakeupFilter: 'static {
-    /// Whether all wakeups are noted, and not only those of tasks that the kernel has queued
-    /// already.
-    const ALL: bool;
-}
-
-/// Notes all wakeups.
-#[derive(Clone, Copy, Debug)]
-pub struct AllWakeups;
-
-impl WakeupFilter for AllWakeups {
-    const ALL: bool = true;
-}
-
-/// Notes only the wakeups of tasks that the kernel has queued already.
-#[derive(Clone, Copy, Debug)]
-pub struct QueuedWakeups;
-
-impl WakeupFilter for QueuedWakeups {
-    const ALL: bool = false;
-}
-
-/// Records that a task is being woken: the `sched_waking` event. Any CPU may call this, in any
-/// context. Wakers of one task take turns, unless the task wakes itself.
-///
-/// With [`AllWakeups`], every wakeup is noted, as [`Metric::Wakeup`] requires. With
-/// [`QueuedWakeups`], only the wakeup of a task that is on a run queue although it is asleep
-/// ([`Task::is_queued`]) is noted: its wait begins at the wakeup, and the kernel's stamp does not
-/// say so. There are two kinds of them. The kernel stamps a task when it migrates it, even a
-/// sleeping task whose dequeue is delayed, and does not stamp it again at the wakeup. And with
-/// proxy execution a task that sleeps for a mutex stays on a run queue, so that the mutex's owner
-/// runs in its turn: it is stamped if it is migrated to the owner's CPU, and else not at all. If
-/// the owner sleeps, too, the kernel takes it off the queue, and adds the time since that stamp to
-/// its `run_delay`; so where [`Wakeup::COUNTS_SLEEPS`] is true, a wait is what is added later.
-///
-/// Three cases remain, in which the kernel adds the sleep of a task to its `run_delay`:
-///
-/// - The task is migrated like that, and its delayed dequeue is then completed by a change of its
-///   scheduling class, or for another task that waits until it is off the run queue
-///   (`wait_task_inactive()`: a tracer, a core dump). Unless `COUNTS_SLEEPS` is true.
-/// - The task is being migrated again during the wakeup, and has no stamp for a moment.
-/// - The task is migrated like that after `sched_waking`, while the waker waits for the lock of the
-///   run queue.
-#[inline(always)]
-pub fn record_wakeup<F: WakeupFilter, W: Wakeup>(wakeup: W) {
-    // Read only once: a task that is being migrated may have no stamp for a moment.
-    let was_queued = wakeup.task().is_queued();
-    if W::COUNTS_SLEEPS && !was_queued {
-        // The kernel counts before it takes the task off the run queue.
-        fence(Acquire);
-        let task = wakeup.task();
-        wakeup.state(task.pid()).forget_sleep(task);
-    }
-    if F::ALL || was_queued {
-        note_wakeup(wakeup, was_queued);
-    }
-}
-
-/// Notes a wakeup. Not inlined, so that wakeups that are not noted, as most are, save no registers.
-#[inline(never)]
-fn note_wakeup(wakeup: impl Wakeup, was_queued: bool) {
-    let task = wakeup.task();
-    let state = wakeup.state(task.pid());
-    // A task without a state is counted as untracked when it runs.
-    if state.is_of(task) || state.is_free_for(task) {
-        state.woken.set((wakeup.now() << 1) | u64::from(was_queued));
     }
 }
