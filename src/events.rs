@@ -43,8 +43,8 @@
 //! is one with `= this`, the CPU that writes the record.
 //!
 //! The arguments have the order of the fields. There are at most twelve, as many as a BPF program
-//! on a raw tracepoint gets; `long_wait`, `outlier` and `hop` have twelve. A record has its fields sorted by
-//! alignment, so that it has no holes.
+//! on a raw tracepoint gets; `long_wait`, `outlier` and `hop` have twelve. A record has its fields
+//! sorted by alignment, so that it has no holes.
 
 use crate::engine::{
     chain::{

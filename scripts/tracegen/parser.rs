@@ -246,8 +246,8 @@ impl<'a> Parser<'a> {
         Ok(fields)
     }
 
-    /// Takes `= name - name` or `= this`, if it comes next, for a field of the type `ty` that follows
-    /// `fields`.
+    /// Takes `= name - name` or `= this`, if it comes next, for a field of the type `ty` that
+    /// follows `fields`.
     fn computed(&mut self, ty: &str, fields: &[Field]) -> Result<Option<Computed>, String> {
         if !self.eat("=") {
             return Ok(None);

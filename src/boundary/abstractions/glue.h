@@ -15,7 +15,7 @@
 #error "schedhist needs a kernel with CONFIG_SMP"
 #endif
 #ifdef CONFIG_RANDSTRUCT
-#error "schedhist does not run on a kernel with CONFIG_RANDSTRUCT: Rust does not know its structures"
+#error "schedhist does not run on a kernel with CONFIG_RANDSTRUCT: Rust does not know its structs"
 #endif
 #ifndef CONFIG_TRACING
 #error "schedhist needs a kernel with CONFIG_TRACING: it has trace events"
