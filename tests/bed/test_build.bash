@@ -27,8 +27,12 @@ begin_build() {
 		exec $(type -P find) "\$@"
 	END
 	chmod +x "$work/bin/find"
-	flock "$state/build-${place//\//-}.lock" sleep 2 &
-	PATH=$work/bin:$PATH run 0 scripts/bed/build
+	# Held until the build says that it waits.
+	# shellcheck disable=SC2016 # for the other shell
+	flock "$state/build-${place//\//-}.lock" sh -c 'touch "$0/held"; until grep -q waiting "$0/said"; do sleep 0.1; done' "$work" &
+	until [[ -e $work/held ]]; do sleep 0.1; done
+	# shellcheck disable=SC2016
+	PATH=$work/bin:$PATH run 0 sh -c 'scripts/bed/build 2>&1 | tee "$0"' "$work/said"
 	wait
 	says "waiting for another run" "building the module"
 }

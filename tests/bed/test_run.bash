@@ -141,9 +141,9 @@ run_debug_done() {
 
 # The progress must say that the kernel debug is being built.
 run_debug_built() {
-	fake scripts/bed/kernel '[[ $1 != debug ]] || sleep 4' 'echo 7.3.0-test'
+	fake scripts/bed/kernel '[[ $1 != debug ]] || { until [[ -e over ]]; do sleep 0.1; done; sleep 3; }' 'echo 7.3.0-test'
 	fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; printf "ok %s\n" "$@"'
-	fake tests/bed/run 'sleep 3; echo "ok bed/a"'
+	fake tests/bed/run 'sleep 3; echo "ok bed/a"; touch over'
 	run 0 "$tree/tests/run" debug lint bed
 	says "bed running; the kernel debug is being built; 1 of 4 jobs done, about"
 	says ": the kernel debug is being built; 2 of 4 jobs done, about"

@@ -41,6 +41,11 @@ def of_task(name, metric="offcpu"):
     return sorted(found, key=lambda chain: chain.duration_ns)
 
 
+def sleeps(pid, name):
+    """Returns whether a task has this name, and sleeps."""
+    return f"({name}) S " in Path(f"/proc/{pid}/stat").read_text()
+
+
 def relay(source, target, seconds):
     """For each byte, works, and wakes the next one."""
     while os.read(source, 1):
@@ -154,9 +159,9 @@ def wake_in_turn(rounds=3):
             os.write(to_b[1], b"x")
             os.read(to_a[0], 1)
 
-    named("second", relay, to_b[0], to_c[1], 0.03)
-    named("third", relay, to_c[0], to_a[1], 0.06)
-    time.sleep(0.2)
+    relays = {"second": named("second", relay, to_b[0], to_c[1], 0.03),
+              "third": named("third", relay, to_c[0], to_a[1], 0.06)}
+    wait_until("the relays", lambda: all(sleeps(pid, name) for name, pid in relays.items()))
     pid = named("first", first)
     os.waitpid(pid, 0)
 
@@ -190,7 +195,7 @@ def test_chain_sleep():
     begin()
     hog = ("sh", "-c", "while :; do :; done")
     with busy(*hog), busy(*hog):
-        pid = named("sleeper", time.sleep, 0.1)
+        pid = named("sleeper", time.sleep, 1)
         os.waitpid(pid, 0)
     measure(0)
     chain = of_task("sleeper")[-1]
@@ -251,7 +256,7 @@ def test_chain_exited():
     for number in range(5):
         is_reused[0] = 0
         pids = [named(f"victim{number}", os.read, late[0], 1), named("between", pass_on)]
-        time.sleep(0.05)
+        wait_until("both", lambda: sleeps(pids[0], f"victim{number}") and sleeps(pids[1], "between"))
         waker = named(f"waker{number}", short)
         os.waitpid(waker, 0)
         while (other := spawn(int)) != waker:
@@ -358,6 +363,9 @@ def test_chain_unload():
         for _ in range(3):
             begin(threshold=MS // 2)
             wait_until("chains", chains)
+            unload()
+            load("chain=1024")
+            eq("chains without a threshold", chains(), [])
             unload()
 
 

@@ -3,6 +3,7 @@
 perf, trace-cmd and bpftrace. Measuring is off when they start and when they end."""
 
 import re
+import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 
@@ -111,6 +112,9 @@ def test_event_window():
     before = save()
     measure(1)
     messages(1)
+    # Idle periods, and chains of sleeps.
+    for _ in range(60):
+        time.sleep(0.001)
     measure(0)
     after = save()
     # perf misses the same ones.

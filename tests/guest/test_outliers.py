@@ -211,6 +211,8 @@ def flood(instance: Instance, number: int | None) -> None:
     counted as suppressed, and that the trace has all outliers."""
     measure(1)
     messages(1)
+    while status("outliers") < (number or 0):
+        messages(1)
     measure(0)
     reported, _ = check_all_counted()
     if number is not None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from harness.groups import of_group
 from harness.kernel import has_symbol
-from harness.test import (OF_LOADED, busy, check_laws, eq, load, load_helper, measure, note, parameter, within,
-                          write_file)
+from harness.test import (OF_LOADED, busy, check_laws, eq, load, load_helper, measure, note, parameter, wait_until,
+                          within, write_file)
 
 KEYS = {"offcpu_count": "sleeps", "offcpu_sum_ns": "slept", "runq_count": "waits", "runq_sum_ns": "waited"}
 
@@ -36,7 +36,9 @@ def test_mutex_sleeps():
     with busy():
         before = look_at_rest()
         write_file(rest, "0")
-        time.sleep(5)
+        wait_until("sleeps", lambda: int(parameter("mutex", "sleeps")) - before[1]["offcpu_count"] >= 200)
+        if is_proxy:
+            wait_until("sleeps on a run queue", lambda: int(parameter("mutex", "donors")) >= 30)
         write_file(rest, "1")
         after = look_at_rest()
     donors = int(parameter("mutex", "donors"))

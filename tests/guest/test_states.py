@@ -88,8 +88,13 @@ def test_states_kernel():
     remove("states")
 
 
+def state_of(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
 def stopped(pid):
     os.kill(pid, signal.SIGSTOP)
+    wait_until("it to stop", lambda: state_of(pid) == "T")
     pause()
     os.kill(pid, signal.SIGCONT)
 
@@ -107,8 +112,7 @@ def test_states_stopped():
     """Stopped by a signal, and by a tracer."""
     states = States()
     pid = start("sleep", "1000").pid
-    stat = Path(f"/proc/{pid}/stat")
-    wait_until("it to be asleep", lambda: stat.read_text().rpartition(") ")[2].startswith("S"))
+    wait_until("it to be asleep", lambda: state_of(pid) == "S")
     states.lands("stopped", "blocked_stopped", stopped, pid, pid=pid)
     states.lands("traced", "blocked_traced", traced, pid, pid=pid)
     states.end()

@@ -33,8 +33,7 @@ while True: time.sleep(0.01)
 HEADLESS = """
 import ctypes, platform, sys, threading, time
 def naps():
-    end = time.monotonic() + float(sys.argv[1])
-    while time.monotonic() < end: time.sleep(0.01)
+    for _ in range(int(sys.argv[1])): time.sleep(0.01)
 threading.Thread(target=naps).start()
 ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
 """
@@ -122,7 +121,7 @@ def test_tool_leader_gone():
     """A process of which the first thread has ended is one all the same."""
     begin()
     cgroup.on()
-    process = start(*PYTHON, HEADLESS, "60")
+    process = start(*PYTHON, HEADLESS, "6000")
     status = Path(f"/proc/{process.pid}/status")
     wait_until("the first thread's end", lambda: re.search("^State:.Z", status.read_text(), re.M))
     within("samples in 1 s", 20, samples(tool("cpudist", "-p", str(process.pid), "1", "1").out), 100_000)
@@ -131,8 +130,8 @@ def test_tool_leader_gone():
     for rule in ("none", "list"):
         write("group_by", "none")
         write("group_by", rule)
-        said = tool("run", "-j", "--", *PYTHON, HEADLESS, "2")
-        check_counts("the process", lines_of_json(said.err), 100, 100_000)
+        said = tool("run", "-j", "--", *PYTHON, HEADLESS, "150")
+        check_counts("the process", lines_of_json(said.err), 150, 100_000)
 
 
 def in_cgroupns(mounts: bool) -> list[str | Path]:
@@ -270,8 +269,10 @@ def test_tool_killed():
     # One that has left no note here.
     ends(137, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", """
         mount -t tmpfs none /run
-        "$1" watch -T 60000000 --on-threshold trace & sleep 3; kill -KILL $!; wait $!
-        """, "sh", TOOL)
+        "$1" watch -T 60000000 --on-threshold trace &
+        until grep -q tracing_off "$2/on_outlier"; do sleep 0.1; done
+        kill -KILL $!; wait $!
+        """, "sh", TOOL, DEBUGFS)
     eq("on_outlier", value("on_outlier"), "tracing_off")
     says(tool("doctor").out, "on_outlier is 'tracing_off', for no schedhist that is known here")
 

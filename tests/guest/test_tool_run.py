@@ -362,7 +362,7 @@ def test_tool_record():
         job.wait()
         time.sleep(1)
         unload_under_readers()
-        time.sleep(0.5)
+        wait_until("it to miss the module", lambda: "; waiting for it" in job.said().err)
         load()
         time.sleep(0.5)
         if CPU1.exists():
@@ -447,7 +447,7 @@ def test_tool_watch():
     eq("threshold", threshold(), "none")
     # The shares of all culprits add up.
     shares = re.findall(r"^ *([\d.]+) ?%", said, re.M)
-    eq(f"the sum of shares, {said}", sum(map(float, shares)), 100)
+    eq(f"the sum of shares, {said}", round(sum(map(float, shares)), 1), 100)
     tool("watch", "-T", "60000000", "-d", "0.5")
     said = sees_delays(3, 20000, "runq", "-T", "10000", "-d", "4", "-q", "--on-threshold", "continue")
     matches("the summary", "^[1-9][0-9]* above 10000 us, 0 more missed$", said)
@@ -467,13 +467,14 @@ def test_tool_watch_chain():
     begin()
     # Of all tasks of the guest together.
     write("outlier_rate", "none")
-    job = Job("watch", "offcpu", "-T", "80ms", "--chain", "--on-threshold", "continue", "-d", "6")
+    job = Job("watch", "offcpu", "-T", "80ms", "--chain", "--on-threshold", "continue")
     wait_until("the threshold", lambda: is_watched("offcpu"))
     eq("chain", value("chain"), "1024")
     os.sched_setaffinity(0, {0})
     start("sh", "-c", "while :; do :; done")
     wake_in_turn()
-    said = job.ends(3).out
+    wait_until("the outliers", lambda: job.said().out.count(": offcpu of first:") >= 3)
+    said = job.interrupt(3).out
     eq("chain", value("chain"), "0")
     matches("behind whom", r"(second|third):\d+: ran [^:]*, behind sh \S+s", re.sub(r"\n {9,}", " ", said))
     found = re.findall(r"^## CPU \d+: offcpu of first:\d+: .*\n((?:  .*\n)+)", said, re.M)
@@ -490,12 +491,14 @@ def test_tool_watch_chain_groups():
     """A summary says what each group depended on, in parts that add up."""
     begin("group_by=comm")
     write("outlier_rate", "none")
-    job = Job("watch", "offcpu", "-T", "80ms", "--chain", "--summary", "-j", "-d", "6")
+    job = Job("watch", "offcpu", "-T", "80ms", "--chain", "--summary", "-j")
     wait_until("the threshold", lambda: is_watched("offcpu"))
     wake_in_turn()
     parts = ("ran_ns", "waited_ns", "preempted_ns", "throttled_ns")
     depends = {}
-    for one in objects(job.ends(3).out)[0]["chains"]:
+    # What came last is still to be read.
+    time.sleep(1)
+    for one in objects(job.interrupt(3).out)[0]["chains"]:
         times = sum(hop[part] for hop in one["hops"] for part in parts)
         eq(f"{one}", times + one["blocked_ns"] + one["missing_ns"], one["sum_ns"])
         depends[one["name"]] = {hop["name"]: hop["ran_ns"] for hop in one["hops"]}
@@ -509,10 +512,13 @@ def test_tool_record_chain():
     for name, setting in [("outlier_rate", "none"), ("chain", 1024), ("threshold_ns/offcpu", 80_000_000)]:
         write(name, setting)
     data = WORK / "chains.data"
-    job = Job("record", "-I", "100", "-o", str(data), "--", "sleep", "5")
+    job = Job("record", "-I", "100", "-o", str(data))
     wait_until("the recording", lambda: data.exists())
     wake_in_turn()
-    job.ends(0)
+    size = data.stat().st_size
+    wait_until("the next snapshots", lambda: data.stat().st_size > size)
+    time.sleep(0.5)
+    job.interrupt()
     found = [one for one in objects(tool("report", "-i", str(data), "offcpu", "-j").out)
              if one["schema"] == "schedhist.outlier.v1"]
     parts = ("ran_ns", "waited_ns", "preempted_ns", "throttled_ns")
@@ -665,14 +671,14 @@ def is_told_apart() -> bool:
 @allow(300)
 def test_tool_diff():
     """A doubled delay is found, and none where nothing has changed. One in twenty comparisons of equal runs may be
-    wrong, and a busy host may hide a difference: so there is a second try. Half of the waits are the short ones of
+    wrong, and a busy host may hide a difference: so there are three tries. Half of the waits are the short ones of
     the task that causes the long ones, and on PREEMPT_RT three quarters: p85 is a long one in any case. A run takes
     less than the 950 ms after which the kernel's fair server helps tasks that wait for a real-time one."""
     about_numbers()
     begin()
     cgroup.on()
-    if not is_told_apart() and not is_told_apart():
-        raise Wrong("a doubled delay was not found, or one where there was none, twice")
+    if not any(is_told_apart() for _ in range(3)):
+        raise Wrong("a doubled delay was not found, or one where there was none, three times")
     tool("diff", "a.data", "b.data", "--fail-above", "runq:p85:+20%", status=1)
     tool("diff", "a.data", "c.data", "--fail-above", "runq:p85:+20%")
 
@@ -716,8 +722,8 @@ def test_tool_run_chain():
     folder = WORK / "path"
     folder.mkdir()
     # A sleep in a pipeline, whose other end waits for it.
-    times, _ = critical_path("sh", "-c", "sleep 0.4 | cat")
-    within("the sleep", 350, times["sleep"]["blocked"])
+    times, _ = critical_path("sh", "-c", "sleep 2 | cat")
+    within("the sleep", 1900, times["sleep"]["blocked"])
     # Who holds a lock.
     lock = folder / "lock"
     holder = folder / "holder"
@@ -736,9 +742,9 @@ def test_tool_run_chain():
     within("the hog", 0.25 * total(times), behind["hog"])
     # The longest of several jobs at a time.
     makefile = folder / "Makefile"
-    makefile.write_text("all: a b c\na:\n\t@sleep 0.7\nb c:\n\t@sleep 0.2\n")
+    makefile.write_text("all: a b c\na:\n\t@sleep 2\nb c:\n\t@sleep 0.2\n")
     times, _ = critical_path("make", "-s", "-j2", "-C", folder)
-    within("the sleep", 650, times["sleep"]["blocked"])
+    within("the sleep", 1900, times["sleep"]["blocked"])
     # For programs.
     said = objects(lines_of_json(tool("run", "--chain", "-j", "--", "sleep", "0.2").err))
     path = next(one for one in said if one["schema"] == "schedhist.path.v1")

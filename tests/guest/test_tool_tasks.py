@@ -41,7 +41,7 @@ def tasks() -> dict[str, list[str]]:
     page = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
     for chapter in page.split("\n## ")[1:]:
         commands = re.findall(r"^    (\S.*)", chapter, re.MULTILINE)
-        found[chapter.split("\n")[0].split(".")[0]] = [THOROUGH and it or SECONDS.sub("2", it) for it in commands]
+        found[chapter.split("\n")[0].split(".")[0]] = [THOROUGH and it or SECONDS.sub("3", it) for it in commands]
     return found
 
 
@@ -85,7 +85,7 @@ def make_scene() -> None:
     defer(cgroup.remove, cgroup.ROOT / "system.slice")
     service("web", "taskset", "-c", "1", *program("web", 0.001, 0.01))
     service("batch", "taskset", "-c", "1", *program("batch", 1000, 0))
-    service("backup", "taskset", "-c", "1", "chrt", "-f", "1", *program("backup", 0.2, 2))
+    service("backup", "taskset", "-c", "1", "chrt", "-f", "1", *program("backup", 0.5, 2))
     service("report", "taskset", "-c", "0", *program("report", 1000, 0), quota="20000 100000")
     delay = helper("delay")
     script("before", f"exec {delay} 200 2000")

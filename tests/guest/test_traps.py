@@ -125,12 +125,12 @@ def hogged(length: int, done: Flag | None = None) -> tuple[Child, Child, int]:
 
 
 def migrate() -> bool:
-    """A task waits for 200 ms behind a real-time task, and is then moved to a free CPU."""
+    """A task waits for 700 ms behind a real-time task, and is then moved to a free CPU."""
     prepare()
     done = Flag()
-    hog, victim, _ = hogged(600 * MS, done)
+    hog, victim, _ = hogged(900 * MS, done)
     before, woken = victim.go()
-    time.sleep(0.2)
+    time.sleep(0.7)
     moved = now()
     os.sched_setaffinity(victim.pid, {REFUGE})
     (ran,) = victim.answer()

@@ -32,7 +32,7 @@ def eq(what: str, found: object, wanted: object) -> None:
         raise Wrong(f"{what}: found {found!r}, wanted {wanted!r}")
 
 
-def within(what: str, low: float, value: float, high: float = 10**9) -> None:
+def within(what: str, low: float, value: float, high: float = float("inf")) -> None:
     if not low <= value <= high:
         raise Wrong(f"{what}: {value} is not within {low} to {high}")
 

@@ -274,7 +274,8 @@ fn server() {
         .collect();
     let start = Instant::now();
     assert!(get(port, "/metrics", "").0.starts_with("HTTP/1.1 200"));
-    assert!(start.elapsed() < Duration::from_secs(3));
+    // Each of them is waited for ten seconds.
+    assert!(start.elapsed() < Duration::from_secs(9));
     drop(mute);
     // A scrape is sent again for a moment.
     let is_up = |up: f64| {
@@ -538,6 +539,7 @@ fn slow_clients() {
             stream
         })
         .collect();
+    // Slow clients are waited for ten seconds.
     let start = Instant::now();
     for _ in 0..3 {
         let (head, body) = get(port, "/metrics", "");
@@ -545,7 +547,7 @@ fn slow_clients() {
         assert!(body.len() * 10 > size * 9, "{} of {size} bytes", body.len());
     }
     let took = start.elapsed();
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(took < Duration::from_secs(29), "{took:?}");
     let all = peak(&process);
     assert!(
         all < alone + (160 << 10),
@@ -555,7 +557,7 @@ fn slow_clients() {
     let start = Instant::now();
     assert!(process.0.wait().unwrap().success());
     let took = start.elapsed();
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(took < Duration::from_secs(9), "{took:?}");
     drop(slow);
 }
 
