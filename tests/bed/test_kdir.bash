@@ -85,9 +85,15 @@ kdir_empty() {
 }
 
 kdir_space() {
-	kdir="$work/a build folder"
-	mkdir -p "$kdir"
-	kdir_refuses "has a space, a colon or the like in it" "ln -s"
+	local name
+	for name in 'a folder' a:b 'a]b' 'a[b' "a'b" 'a\b' 'a(1)' 'a%b'; do
+		kdir=$work/$name
+		mkdir -p "$kdir"
+		kdir_refuses "has a space, a colon or the like in it" "ln -s"
+	done
+	kdir=$work/josé+~@,=-.1
+	mkdir "$kdir"
+	LC_ALL=C kdir_refuses "not the build folder of a configured kernel"
 }
 
 kdir_tree_space() {
