@@ -32,6 +32,7 @@ TOOL_TARGET := $(build)/tools-target
 modules:
 	@scripts/check-kdir "$$KDIR"
 	@$(as_owner)
+# As old as the oldest that this build reads, for scripts/install: what make need not build anew keeps its time.
 	@mkdir -p $(staged) && touch $(staged)/.started
 	@scripts/crates/stage $(CURDIR) $(staged) $(KDIR)
 	$(MAKE) -C $(KDIR) M=$(staged) $(tools) modules
