@@ -423,6 +423,57 @@ fn a_part_for_each_verb() {
     assert!(size("part") * 4 < size("whole"));
 }
 
+/// The groups around a part are those that it has, also if there were some in it, or none follow.
+#[test]
+fn groups_of_a_part() {
+    let folder = Folder::new("groups");
+    let mut recorder = recorder(&folder.join("data"), "module 0.1.0\n");
+    let mut machine = sim::Machine::new(2, 5, 3);
+    let mut times = Vec::new();
+    for i in 0..39 {
+        machine.run(5);
+        machine.now += SECOND;
+        support::record(
+            &mut recorder,
+            &machine.raw(),
+            1_800_000_000 * SECOND + i * SECOND,
+        );
+        times.push(machine.now as f64 / 1e9);
+        if i % 10 == 0 {
+            let text = format!(
+                "# schedhist groups version 1\ngroup_by cgroup\n\
+                 group id 1 runq_count {i} runq_sum_ns {i} name /a\n"
+            );
+            machine.groups = Some(sim::Groups::new(&text, ""));
+            recorder.groups(&machine.raw()).unwrap();
+            machine.groups = None;
+        }
+    }
+    let at = |i: usize| times[i] - times[0];
+    for ((from, to), (first, last)) in [
+        ((12, 27), (10, 30)),
+        ((22, 27), (20, 30)),
+        ((12, 17), (10, 20)),
+        ((5, 38), (0, 30)),
+        ((33, 38), (30, 30)),
+    ] {
+        let words = format!("--time {},{}", at(from) - 0.1, at(to) + 0.1);
+        let status = folder.run(&format!("report -i data {words} --html page.html"));
+        assert!(status.status.success(), "{status:?}");
+        let page = fs::read_to_string(folder.join("page.html")).unwrap();
+        let (_, rest) = page.split_once("recorded of groups").unwrap();
+        let wanted = format!("{:.1} s", at(last) - at(first));
+        assert!(
+            rest[..200].contains(&wanted),
+            "{words}, {wanted}: {}",
+            &rest[..200]
+        );
+        folder.put("limits", "runq.p99 of /a < 1d");
+        let (text, _) = said(&folder.run(&format!("check limits -i data {words}")));
+        assert!(!text.contains("there is no such group"), "{words}: {text}");
+    }
+}
+
 /// When the clock is put back, a time comes twice; when it is put forward, some do not come.
 #[test]
 fn changed_clocks() {

@@ -13,7 +13,7 @@ use crate::{
     cli::When,
     error::{At, Error, Result},
     output::note,
-    recordings::reader::{self, Event, Losses, NOT_TWO},
+    recordings::reader::{self, no_interval, Event, Losses},
     source::Interval,
 };
 
@@ -72,7 +72,7 @@ impl Sum {
     /// Adds what happened between the first and the last snapshot of each part of a recording.
     fn file(&mut self, path: &Path, when: &When) -> Result {
         let (mut is_lawful, mut found) = (true, false);
-        let mut lost = reader::walk(path, when, |event| {
+        let walked = reader::walk(path, when, |event| {
             match event {
                 Event::Part(first, Some(last)) => {
                     let window = Window::between(&first.snapshot, &last.snapshot);
@@ -87,11 +87,18 @@ impl Sum {
                 _ => {}
             }
             Ok(())
-        })?;
+        });
+        let mut lost = match walked {
+            // The time of day may be that of another recording.
+            Err(why) if why.path.as_deref() == Some(Path::new("--time")) => {
+                note(why);
+                return Ok(());
+            }
+            walked => walked?,
+        };
         self.lost.0.append(&mut lost.0);
         if !found {
-            let why = "it has not two snapshots without a gap between them";
-            note(Error::at(path, why));
+            note(no_interval(when.option().is_some()).about(path));
         }
         self.files += usize::from(found);
         self.unlawful += usize::from(!is_lawful);
@@ -106,7 +113,7 @@ pub fn interval(paths: &[PathBuf], when: &When) -> Result<(Interval, Losses)> {
         sum.file(path, when)?;
     }
     let Some(window) = sum.window else {
-        return Err(Error::new(NOT_TWO));
+        return Err(no_interval(when.option().is_some()));
     };
     let mut notes = vec![format!(
         "{} recordings are added up, CPUs of the same number together, for {} in all",

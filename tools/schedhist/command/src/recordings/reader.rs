@@ -339,9 +339,10 @@ struct Walk {
     range: Range,
     course: Course,
     part: Option<Part>,
-    /// The last groups before the chosen part, which begin what they do in it; and whether there
-    /// were some after it, which end that.
+    /// The last groups before the chosen part, which begin what they do in it; whether some of
+    /// this part were told; and whether there were some after it, which end that.
     groups: Option<(Groups, u64)>,
+    has_groups: bool,
     are_groups_over: bool,
     /// The wall clock at the first snapshot, as the last one has it.
     clock: u64,
@@ -363,8 +364,9 @@ impl Walk {
     fn snapshot(&mut self, taken: TimedSnapshot, is_difference: bool, tell: Tell<'_>) -> Result {
         let at = self.course.place(&taken);
         self.clock = taken.unix_ns.saturating_sub(at);
+        // The part goes on until a gap: the groups that end it are still to come.
         if at > self.range.1 {
-            return self.end(tell);
+            return Ok(());
         }
         match &mut self.part {
             Some(part) if part.at >= self.range.0 && part.is_followed_by(&taken, is_difference) => {
@@ -392,14 +394,33 @@ impl Walk {
         let at = self.course.of(groups.time);
         if at < self.range.0 {
             self.groups = Some((groups, at));
-        } else if !self.are_groups_over {
-            if let Some((before, at)) = self.groups.take() {
-                tell(Event::Groups(before, at))?;
-            }
-            self.are_groups_over = at >= self.range.1;
-            tell(Event::Groups(groups, at))?;
+            return Ok(());
         }
-        Ok(())
+        self.tell_groups_before(tell)?;
+        // Those after it end what others have begun.
+        if self.are_groups_over || (at > self.range.1 && !self.has_groups) {
+            return Ok(());
+        }
+        self.are_groups_over = at >= self.range.1;
+        self.has_groups = true;
+        tell(Event::Groups(groups, at))
+    }
+
+    fn tell_groups_before(&mut self, tell: Tell<'_>) -> Result {
+        self.groups.take().map_or(Ok(()), |(groups, at)| {
+            self.has_groups = true;
+            tell(Event::Groups(groups, at))
+        })
+    }
+
+    /// What comes next does not follow what was before.
+    fn gap(&mut self, tell: Tell<'_>) -> Result {
+        // If no others followed them, their names are still those of the part.
+        if self.part.as_ref().is_some_and(|part| part.last.is_some()) {
+            self.tell_groups_before(tell)?;
+        }
+        (self.groups, self.has_groups) = (None, false);
+        self.end(tell)
     }
 
     fn outliers(&mut self, text: &str, tell: Tell<'_>) -> Result {
@@ -432,6 +453,7 @@ fn walk_with(mut reader: Reader, range: Range, tell: Tell<'_>) -> Result<Losses>
         course: Course::default(),
         part: None,
         groups: None,
+        has_groups: false,
         are_groups_over: false,
         clock: 0,
         outliers: BTreeSet::new(),
@@ -439,8 +461,7 @@ fn walk_with(mut reader: Reader, range: Range, tell: Tell<'_>) -> Result<Losses>
     loop {
         let item = reader.next_item();
         if item.as_ref().is_none_or(is_gap) {
-            walk.end(tell)?;
-            walk.groups = None;
+            walk.gap(tell)?;
         }
         match item {
             None => return Ok(reader.lost),

@@ -10,7 +10,7 @@ use crate::{
     cli::Check,
     error::{verdict, At, Error, Result},
     output::print,
-    recordings::reader,
+    recordings::reader::{self, no_interval},
     source::Source,
     sys::Waiter,
     table::Cell,
@@ -76,16 +76,22 @@ fn judged(args: &Check, source: &Source) -> Result<u8> {
     if args.prometheus {
         return print(&rules(&limits)?).map(|()| 0);
     }
-    let (judged, notes) = match &args.input {
-        Some(path) => (
-            reader::read(path, &args.when, |_| Ok(()))?.judge(&limits),
-            Vec::new(),
-        ),
-        None => live(args, source, &limits)?,
+    let (mut notes, mut status) = (Vec::new(), 0);
+    let judged = match &args.input {
+        Some(path) => {
+            let contents = reader::read(path, &args.when, |_| Ok(()))?;
+            if contents.spans.is_empty() {
+                return Err(no_interval(false).about(path));
+            }
+            // What was lost may have broken a limit.
+            status = 2 * contents.lost.status();
+            contents.judge(&limits)
+        }
+        None => live(args, source, &limits, &mut notes)?,
     };
     let is_coloured = std::io::stdout().is_terminal()
         && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let (mut out, mut status) = (String::new(), 0);
+    let mut out = String::new();
     for note in &notes {
         let _ = writeln!(out, "note: {note}");
     }
@@ -110,8 +116,13 @@ fn judged(args: &Check, source: &Source) -> Result<u8> {
     Ok(verdict(status, print(&out).map_err(Error::of_trouble)))
 }
 
-/// Judges limits of the module, and returns notes.
-fn live(args: &Check, source: &Source, limits: &[Limit]) -> Result<(Vec<Judged>, Vec<String>)> {
+/// Judges limits of the module, and adds notes.
+fn live(
+    args: &Check,
+    source: &Source,
+    limits: &[Limit],
+    notes: &mut Vec<String>,
+) -> Result<Vec<Judged>> {
     let first = source.read()?;
     let (interval, groups) = match args.interval {
         None => (first.since_load(), first.groups()?.map(|new| (None, new))),
@@ -128,6 +139,6 @@ fn live(args: &Check, source: &Source, limits: &[Limit]) -> Result<(Vec<Judged>,
         windows: &[interval.window],
         groups: groups.into_iter().collect(),
     };
-    let judged = limits.iter().map(|limit| limit.judge(&samples)).collect();
-    Ok((judged, interval.notes))
+    *notes = interval.notes;
+    Ok(limits.iter().map(|limit| limit.judge(&samples)).collect())
 }

@@ -120,7 +120,7 @@ const FILES: [(&str, &str, &str); 9] = [
         "The recording, unless another one is named. Only its owner can read it.",
     ),
     (
-        "record report diff export top",
+        "record report diff check export top",
         "FILE.1",
         "What record \\-\\-ring recorded before FILE: both are read as one.",
     ),
