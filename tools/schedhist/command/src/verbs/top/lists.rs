@@ -431,10 +431,11 @@ impl View<'_> {
             }
         };
         if lines.is_empty() {
-            let text = match self.status.thresholds.is_empty() {
-                _ if !self.choice.filter.is_empty() => "no outlier passes the filter",
-                _ if self.status.is_recording => "none",
+            let (status, is_filtered) = (&self.status, !self.choice.filter.is_empty());
+            let text = match status.thresholds.is_empty() && !status.is_recording {
                 true => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
+                false if is_filtered => "no outlier passes the filter",
+                false if status.is_recording => "none",
                 false => "none yet",
             };
             return vec![title.into(), span(text, look.dim()).into()];

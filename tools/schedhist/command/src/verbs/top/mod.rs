@@ -68,8 +68,10 @@ impl Limits {
             return Vec::new();
         }
         let window = |old: &TimedSnapshot| Window::between(&old.snapshot, &now.snapshot).ok();
-        // The module was loaded anew.
-        self.before.retain(|(old, _)| window(old).is_some());
+        // The module was loaded anew; or groups were not known then, and would be judged since they
+        // began.
+        self.before
+            .retain(|(old, known)| window(old).is_some() && known.is_some() == groups.is_some());
         let is_due =
             |(last, _): &(TimedSnapshot, _)| now.snapshot.time - last.snapshot.time >= Self::MINUTE;
         if self.before.back().is_none_or(is_due) {
@@ -491,13 +493,19 @@ impl Choice {
         let place = match self.focus {
             Focus::Metrics => {
                 let all = view.metrics_in_order();
-                { all.iter().position(|place| *place == self.metric) }.unwrap_or(0)
+                let place = { all.iter() }.position(|place| *place == self.metric);
+                // It does not pass the filter: begin at the first one that does.
+                place.unwrap_or(if step > 0 { usize::MAX } else { 0 })
             }
             Focus::Cpus => self.places[0],
             Focus::Groups => self.places[1],
             Focus::Outliers => self.places[2],
         };
-        self.choose(place.saturating_add_signed(step), view);
+        let place = match place {
+            usize::MAX => 0,
+            place => place.saturating_add_signed(step),
+        };
+        self.choose(place, view);
     }
 
     /// Chooses a place of the list that has the focus. Returns whether it was chosen before.

@@ -33,6 +33,7 @@ pub fn history(path: &Path, args: &Top, mut limits: Limits) -> Result<(History, 
                 moment.limits = limits.judge(pair.after, groups.as_ref());
                 history.push(&interval, moment);
             }
+            Event::Part(..) => limits.before.clear(),
             // Recorded every ten seconds: they stand for the intervals until the next ones.
             Event::Groups(new, _) => {
                 let old = groups.take().filter(|old| old.are_of(&new));
