@@ -133,8 +133,8 @@ impl GroupMemory {
         Ok(KVBox::new(memory, GFP_KERNEL)?)
     }
 
-    /// Forgets which task has the CPU, but that it is one of `occupant`. The CPU is offline, or no
-    /// probe is registered.
+    /// Forgets which task has the CPU: from here on it is one of the group `occupant`. The CPU is
+    /// offline, or no probe is registered.
     pub(crate) fn forget(&self, occupant: TaskGroup) {
         self.occupant.enter(occupant);
         self.enter(Group::OTHER);
