@@ -54,6 +54,17 @@ def test_open_file_for_writing():
     assert_gone()
 
 
+def test_open_file_not_yet():
+    """A file that was found, and not opened yet, is gone when the module is."""
+    load()
+    fds = [os.open(DEBUGFS / name, os.O_PATH) for name in ("hist/oncpu", "enable", "reset", "raw", "outlier_pipe")]
+    unload()
+    assert_gone()
+    for fd in fds:
+        fails(errno.ENOENT, os.open, f"/proc/self/fd/{fd}", os.O_RDONLY)
+        os.close(fd)
+
+
 def wait_for_reader(output):
     """Starts a reader of the stream of outliers, and waits until it sleeps in it."""
     write("threshold_ns/oncpu", 1000000000000000)

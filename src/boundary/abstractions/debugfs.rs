@@ -202,7 +202,8 @@ impl Tree {
         unsafe { self.file(parent, name, 0o400, Node::<T>::STREAM, file) }
     }
 
-    /// Creates a file with these permissions and operations. Sleeps; errors as for [`Tree::new`].
+    /// Creates a file with these permissions and operations. Sleeps; errors as for [`Tree::new`],
+    /// and `EBUSY` after [`Tree::publish`].
     ///
     /// # Safety
     ///
@@ -215,6 +216,10 @@ impl Tree {
         operations: &'static bindings::file_operations,
         file: T,
     ) -> Result {
+        // The file is opened at once, which must fail.
+        if self.published.load(Acquire) {
+            return Err(EBUSY);
+        }
         let parent = self.dentry(parent)?;
         let node = KBox::new(
             Node {
@@ -228,7 +233,8 @@ impl Tree {
         self.nodes.push(node, GFP_KERNEL)?;
         // SAFETY: The name is a C string, and the parent a folder of ours. The node is in a box, so
         // that it does not move, and is dropped after the file is removed. The operations are
-        // static, and fit the node by the safety requirement.
+        // static, and fit the node by the safety requirement; they refuse to open the file, as it
+        // is not published, and do not look at the `struct file`, of which most is missing.
         from_err_ptr(unsafe {
             bindings::schedhist_create_file(
                 name.as_char_ptr(),

@@ -188,7 +188,21 @@ struct dentry *schedhist_create_file(const char *name, umode_t mode,
 				     struct dentry *parent, void *data,
 				     const struct file_operations *fops)
 {
-	return debugfs_create_file(name, mode, parent, data, fops);
+	struct dentry *dentry = debugfs_create_file(name, mode, parent, data, fops);
+	int err;
+
+	if (IS_ERR(dentry))
+		return dentry;
+	/*
+	 * The first open of a file reads its file operations before it knows whether the file is
+	 * still there (__debugfs_file_get() of 7.3), and so freed memory if the module is gone.
+	 * Later ones read what the first one has kept. So open it once, in vain: it is refused
+	 * before Tree::publish(), and nobody looks at more of the file than this.
+	 */
+	struct file file = { .f_path = { .dentry = dentry }, .f_inode = d_inode(dentry) };
+
+	err = file.f_inode->i_fop->open(file.f_inode, &file);
+	return err == -ENOMEM ? ERR_PTR(err) : dentry;
 }
 
 struct task_struct *schedhist_find_process(pid_t pid)

@@ -302,7 +302,10 @@ void schedhist_ask_for_exit(void);
 bool schedhist_is_dead(struct task_struct *task);
 #endif
 
-/* debugfs_create_file(), which is a macro in newer kernels. */
+/*
+ * Creates a file in debugfs, and opens it once, which its operations must refuse. May sleep. If
+ * this fails, the file may be there.
+ */
 struct dentry *schedhist_create_file(const char *name, umode_t mode,
 				     struct dentry *parent, void *data,
 				     const struct file_operations *fops);
