@@ -48,7 +48,7 @@ kdir=/build/kernels/$0 rust=/tmp/rust
 mkdir "$rust"
 cp -a "$kdir"/rust/*.rmeta "$kdir"/rust/*.so "$rust"
 mount --bind "$rust" "$kdir/rust"
-scripts/check-kdir "$kdir"
+LLVM=1 scripts/check-kdir "$kdir"
 SCHEDHIST_CRATES=/nonexistent scripts/crates/stage /schedhist /tmp/staged "$kdir"
 make -C "$kdir" M=/tmp/staged LLVM=1 modules
 [[ -e /tmp/staged/schedhist.ko ]]'

@@ -362,7 +362,7 @@ def test_tool_record():
         job.wait()
         time.sleep(1)
         unload_under_readers()
-        wait_until("it to miss the module", lambda: "; waiting for it" in job.said().err)
+        wait_until("it to miss the module", lambda: re.search(r";\s+waiting\s+for\s+it", job.said().err))
         load()
         time.sleep(0.5)
         if CPU1.exists():
