@@ -14,8 +14,8 @@ from harness.chains import ENDS, PARTS, chains
 from harness.groups import groups
 from harness.outliers import escaped
 from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, cpu1, eq, fails, fails_with, has_clock, keep_pids,
-                          load, measure, messages, note, parameter, read, reset, run, skip, spawn, status, unload, value,
-                          wait_until, within, write, write_file)
+                          load, measure, messages, note, parameter, read, reset, run, skip, spawn, state_of, status, unload,
+                          value, wait_until, within, write, write_file)
 from harness.trace import Instance
 
 MS = 10**6
@@ -43,7 +43,7 @@ def of_task(name, metric="offcpu"):
 
 def sleeps(pid, name):
     """Returns whether a task has this name, and sleeps."""
-    return f"({name}) S " in Path(f"/proc/{pid}/stat").read_text()
+    return Path(f"/proc/{pid}/comm").read_text() == f"{name}\n" and state_of(pid) == "S"
 
 
 def relay(source, target, seconds):

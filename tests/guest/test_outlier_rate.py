@@ -4,12 +4,11 @@
 import os
 import re
 import time
-from pathlib import Path
 
 from harness import log
 from harness.outliers import check_all_counted, report_all
 from harness.test import (WORK, bursts, busy, cpus, eq, hog, load, load_all, measure, note, read, reset, skip, spawn,
-                          status, succeeds, wait_for_count, wait_until, within, write)
+                          state_of, status, succeeds, wait_for_count, wait_until, within, write)
 
 
 def said(mark: log.Mark, number: int, pattern: str) -> None:
@@ -71,7 +70,7 @@ def overdue():
     # It sleeps until its child, which waits for a writer, executes a program.
     opens = os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0
     victim = spawn(lambda: os.waitpid(os.posix_spawn("/bin/true", ["true"], {}, file_actions=[opens]), 0))
-    wait_until("its sleep", lambda: Path(f"/proc/{victim}/stat").read_text().rpartition(") ")[2][0] == "D")
+    wait_until("its sleep", lambda: state_of(victim) == "D")
     # Its child, which can run, keeps CPU 0.
     os.sched_setaffinity(victim, {1})
     time.sleep(0.2)

@@ -6,11 +6,11 @@ import os
 import re
 import signal
 import time
-from pathlib import Path
 
 from harness import cgroup
 from harness.test import (LIBC, METRICS, OF_LOADED, WORK, check_laws, count, defer, eq, load_all, load_helper, measure,
-                          note, parameter, remove, run, spawn, start, status, succeeds, wait_until, within, write_file)
+                          note, parameter, remove, run, spawn, start, state_of, status, succeeds, wait_until,
+                          within, write_file)
 from harness.trace import Instance, clear
 
 # For how long a task blocks, in milliseconds.
@@ -86,10 +86,6 @@ def test_states_kernel():
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     states.end()
     remove("states")
-
-
-def state_of(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
 
 
 def stopped(pid):

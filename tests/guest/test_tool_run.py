@@ -16,7 +16,7 @@ from harness.kernel import has_symbol
 from harness.listeners import Bpftrace
 from harness.test import (CPU1, DEBUGFS, EVENTFS, THOROUGH, TRACEFS, WORK, Wrong, about_numbers, allow, bursts, cpus,
                           defer, eq, expedite_rcu, helper, hog, lines_of, load, matches, needs, note, run, skip,
-                          spawn, start, value, wait_until, within, write, write_file)
+                          spawn, start, state_of, value, wait_until, within, write, write_file)
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           objects, says, soon_grouped_by, tool, unload_under_readers)
 from test_chain import wake_in_turn
@@ -209,7 +209,7 @@ def test_tool_attach():
     # One that is called so, too, and has ended, is left out; one that is named twice is there once.
     ended = subprocess.Popen([sys.executable, "-c", nap.partition("\n")[2].partition("\n")[0]])
     defer(ended.wait)
-    wait_until("its end", lambda: Path(f"/proc/{ended.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    wait_until("its end", lambda: state_of(ended.pid) == "Z")
     eq("its name", Path(f"/proc/{ended.pid}/comm").read_text().strip(), name[:15])
     text = tool("run", "-p", f"{name},{pid}", "-d", "300ms").err
     narrow(text)

@@ -9,11 +9,10 @@ that was cut off or counted twice. If a busy host has spoilt the trap itself, it
 import mmap
 import os
 import time
-from pathlib import Path
 from typing import Callable
 
 from harness.test import (Wrong, about_numbers, check_laws, eq, histogram, load_all, measure, note, reset, spawn,
-                          status, succeeds, within)
+                          state_of, status, succeeds, within)
 
 MS = 1_000_000
 HOG, VICTIM, REFUGE = 1, 1, 0  # CPUs
@@ -52,7 +51,7 @@ class Child:
     def ready(self) -> None:
         """Waits until it is asleep."""
         eq("what a child says first", os.read(self.answer_r, 5), b"ready")
-        while Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+        while state_of(self.pid) != "S":
             time.sleep(0.01)
 
     def go(self) -> tuple[int, int]:

@@ -149,6 +149,11 @@ def as_nobody(function: Callable[..., Any], *arguments: Any) -> Any:
 # --- processes ---
 
 
+def state_of(pid: int) -> str:
+    """Returns the state of a task, as in /proc/PID/stat."""
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2][0]
+
+
 def task_ids() -> list[int]:
     """Returns the IDs of all tasks, threads included."""
     found: list[int] = []
