@@ -67,26 +67,35 @@ impl Limits {
         if self.all.is_empty() {
             return Vec::new();
         }
-        let window = |old: &TimedSnapshot| Window::between(&old.snapshot, &now.snapshot).ok();
+        let window =
+            |(old, _): &(TimedSnapshot, _)| Window::between(&old.snapshot, &now.snapshot).ok();
+        let first = self.before.front();
+        let first = first.filter(|(_, known)| known.is_some() == groups.is_some());
+        let mut all = first.and_then(window);
         // The module was loaded anew; or groups were not known then, and would be judged since they
-        // began.
-        self.before
-            .retain(|(old, known)| window(old).is_some() && known.is_some() == groups.is_some());
+        // began. That is so of all of them, or of none.
+        if all.is_none() {
+            self.before.clear();
+        }
         let is_due =
             |(last, _): &(TimedSnapshot, _)| now.snapshot.time - last.snapshot.time >= Self::MINUTE;
         if self.before.back().is_none_or(is_due) {
             self.before.push_back((now.clone(), groups.cloned()));
             if self.before.len() > 2 {
                 self.before.pop_front();
+                all = None;
             }
         }
-        let Some((first, old)) = self.before.front() else {
+        let Some(first) = self.before.front() else {
             return Vec::new();
         };
-        let all = window(first);
+        let all = all.or_else(|| window(first));
         let samples = Samples {
             windows: all.as_slice(),
-            groups: groups.map(|new| (old.as_ref(), new)).into_iter().collect(),
+            groups: groups
+                .map(|new| (first.1.as_ref(), new))
+                .into_iter()
+                .collect(),
         };
         self.all.iter().map(|limit| limit.judge(&samples)).collect()
     }
@@ -493,19 +502,18 @@ impl Choice {
         let place = match self.focus {
             Focus::Metrics => {
                 let all = view.metrics_in_order();
-                let place = { all.iter() }.position(|place| *place == self.metric);
-                // It does not pass the filter: begin at the first one that does.
-                place.unwrap_or(if step > 0 { usize::MAX } else { 0 })
+                let Some(place) = all.iter().position(|place| *place == self.metric) else {
+                    // It does not pass the filter: begin at the first one that does.
+                    self.choose(0, view);
+                    return;
+                };
+                place
             }
             Focus::Cpus => self.places[0],
             Focus::Groups => self.places[1],
             Focus::Outliers => self.places[2],
         };
-        let place = match place {
-            usize::MAX => 0,
-            place => place.saturating_add_signed(step),
-        };
-        self.choose(place, view);
+        self.choose(place.saturating_add_signed(step), view);
     }
 
     /// Chooses a place of the list that has the focus. Returns whether it was chosen before.
