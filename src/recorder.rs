@@ -185,19 +185,16 @@ impl Recorder {
         }
     }
 
-    /// Forgets what all CPUs did, before the probes are registered.
+    /// Forgets what all CPUs did, before the probes are registered. The records have begun anew.
     pub(crate) fn forget(&self) {
         for (cpu, _) in self.records.numbered() {
             self.forget_cpu(cpu, TaskGroup::UNKNOWN);
         }
     }
 
-    /// Forgets what `cpu` did, which is offline, or has no probe. A task of `occupant` has it.
+    /// Forgets what `cpu` did, which is offline, or has no probe, but for its records. From here on
+    /// a task of `occupant` has it.
     fn forget_cpu(&self, cpu: u32, occupant: TaskGroup) {
-        // The time offline must not count as idle time.
-        if let Some(records) = self.records.get(cpu) {
-            records.forget();
-        }
         if let Some((_, idles)) = &self.long_waits {
             idles.forget(cpu);
         }
@@ -292,6 +289,10 @@ impl CgroupAttachTask for Recorder {
 
 impl Hotplug for Recorder {
     fn prepare(&self, cpu: u32) {
+        // The time offline must not count as idle time.
+        if let Some(records) = self.records.get(cpu) {
+            records.forget();
+        }
         self.forget_cpu(cpu, TaskGroup::IDLE);
     }
 
