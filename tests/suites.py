@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 
 KERNEL, KIND, RUN, EARLIER, ADVICE, *SUITES = sys.argv[1:]
 STATE, STAMPS, OURS = os.environ["STATE"], os.environ["STAMPS"], os.environ["DEBUG_KERNELS"].split()
@@ -279,6 +279,19 @@ def plan(suite: str) -> list[Job]:
     ]
 
 
+def failures_of(job: Job) -> list[str]:
+    """Returns a line for each test of a job that failed, and the last ones of what it said."""
+    failed, said = [], deque[str](maxlen=5)
+    for line in lines_of(job.path):
+        if result := RESULT.match(line):
+            said = deque(maxlen=5)
+            if result[1] == "not ok":
+                failed.append((line[len("not ok "):], said))
+        elif line.startswith("# "):
+            said.append(f"#   {line[2:]}")
+    return [f"# failed: {job.suite}: {line}{''.join(said)}" for line, said in failed]
+
+
 class Run:
     def __init__(self) -> None:
         self.jobs = [job for suite in SUITES for job in plan(suite)]
@@ -287,6 +300,8 @@ class Run:
         self.first = time.monotonic()
         self.shown, self.reading, self.headed, self.is_over = 0, None, "", False
         self.totals = Counter()
+        # What failed, for the end of the output, where one looks first.
+        self.failures: list[str] = []
         self.building: subprocess.Popen | None = None
         # The suites whose kernels are to be built.
         self.lacking = sorted({job.suite for job in self.jobs if job.suite in KERNELS and job.expected})
@@ -344,12 +359,21 @@ class Run:
             if job is of[-1] and all(other.ended and not other.is_stopped for other in of):
                 self.sum_up(job.suite)
 
+    def fail(self, suite: str, name: str, why: str) -> Counter:
+        """Counts a failure that no test names, if there is one."""
+        if not why:
+            return Counter()
+        show(f"not ok {name}: {why}\n")
+        self.failures.append(f"# failed: {suite}: {name}: {why}\n")
+        return Counter({"not ok": 1})
+
     def sum_up(self, suite: str) -> None:
         """Counts the results of a suite. A job that fails without naming a test, a job that ends before all
         of its tests are done, and a suite that runs no test count as one more failure."""
         jobs = [job for job in self.jobs if job.suite == suite]
         sums = Counter()
         for job in jobs:
+            self.failures += failures_of(job)
             # A guest may print anything beside the results of its tests.
             lines = lines_of(job.path) if job.tests is None else job.taken.splitlines()
             found = Counter(result[1] for result in map(RESULT.match, lines) if result)
@@ -357,16 +381,14 @@ class Run:
             left = len(set(job.tests or ()) - set(job.results))
             # A kernel report (status 99 of scripts/bed/vm) is already counted as the failure of a test.
             is_counted = found["not ok"] > 0 and (job.status == 1 or (job.status == 99 and job.tests))
+            why = ""
             if left:
-                show(f"not ok {job.job}: {'1 test was' if left == 1 else f'{left} tests were'} not run\n")
-                found["not ok"] += 1
+                why = f"{'1 test was' if left == 1 else f'{left} tests were'} not run"
             elif job.status and not is_counted:
-                show(f"not ok {job.job}: exited with status {job.status}\n")
-                found["not ok"] += 1
-            sums += found
+                why = f"exited with status {job.status}"
+            sums += found + self.fail(suite, job.job, why)
         if not sums:
-            show(f"not ok {suite}: no test was run\n")
-            sums["not ok"] = 1
+            sums = self.fail(suite, suite, "no test was run")
         seconds = max(job.ended for job in jobs) - min(job.began for job in jobs)
         show(f"=== {suite}: {sums['ok']} passed, {sums['not ok']} failed, {int(seconds)} s\n")
         self.totals += sums
@@ -436,6 +458,7 @@ class Run:
             good = (job for job in self.jobs if job.suite not in done and not job.status)
             took.update({job.job: int(job.ended - job.began) for job in good})
             save_times()
+        show("".join(self.failures))
         passed, failed, skipped = (self.totals[result] for result in ("ok", "not ok", "skip"))
         show(f"{passed} passed, {failed} failed" + f", {skipped} skipped" * (skipped > 0) + "\n")
         return int(failed > 0 or passed + skipped == 0)

@@ -44,7 +44,8 @@ run_fails() {
 	fake tests/lockdown/run 'exit 0'
 	run 1 "$tree/tests/run" lint bed lockdown lint
 	says $'not ok lint/b\n# why' "not ok bed: exited with status 3" "not ok lockdown: no test was run" \
-		"1 passed, 3 failed"
+		$'# failed: lint: lint/b\n#   why\n# failed: bed: bed: exited with status 3
+# failed: lockdown: lockdown: no test was run\n1 passed, 3 failed'
 	(($(grep -cx '=== lint' <<< "$said") == 1))
 	# A suite that cannot even begin ends, too.
 	rm "$tree/tests/bed/run"
