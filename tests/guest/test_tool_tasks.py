@@ -53,7 +53,11 @@ def service(name: str, *command: str | Path, quota: str = "") -> None:
         write_file(cgroup.ROOT / "cgroup.subtree_control", "+cpu")
         write_file(folder.parent / "cgroup.subtree_control", "+cpu")
         write_file(folder / "cpu.max", quota)
-    cgroup.move(start(*command).pid, folder)
+    process = start(*command)
+    cgroup.move(process.pid, folder)
+    # Who starts up has another name: on a slow machine for as long as the longest wait.
+    comm = Path(f"/proc/{process.pid}/comm")
+    wait_until(f"{name} to run", lambda: comm.read_text(encoding="utf-8") == f"{name}\n")
 
 
 def script(name: str, text: str) -> str:
