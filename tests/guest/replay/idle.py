@@ -47,9 +47,16 @@ class Compared(NamedTuple):
     idle_cpu: int
 
     def agrees(self) -> bool:
+        return self.agrees_with(self.idle)
+
+    def agrees_if_pinned(self) -> bool:
+        """Of PREEMPT_RT: whether it agrees if the task held a lock, with which it must not migrate."""
+        return "PREEMPT_RT" in os.uname().version and self.agrees_with(self.own)
+
+    def agrees_with(self, idle: Interval) -> bool:
         own, elsewhere, unknown = self.found
         # What is not known may have been idle.
-        pairs = (self.waited, self.lasted, 0), (own, self.own, unknown), (own + elsewhere, self.idle, unknown)
+        pairs = (self.waited, self.lasted, 0), (own, self.own, unknown), (own + elsewhere, idle, unknown)
         return all(low - room - ROUNDED <= value <= high + ROUNDED for value, (low, high), room in pairs)
 
 
