@@ -25,7 +25,7 @@ use crate::{
     },
     engine::{
         idle::{
-            look::look,
+            split::split,
             Candidates,
             CpuIdle,
             Distance,
@@ -119,7 +119,7 @@ impl WaitWatch {
     /// meanwhile.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look(
+    pub(crate) fn count(
         &self,
         task: Task<'_>,
         sample: &Sample,
@@ -137,7 +137,7 @@ impl WaitWatch {
             task,
             here,
         };
-        let found = look(&wait, &self.own.periods, &self.own.gaps, &allowed);
+        let found = split(&wait, &self.own.periods, &self.own.gaps, &allowed);
         self.own.sums.add(&found);
         let groups = self.groups.as_ref();
         if let Some(placement) = groups.and_then(|groups| groups.current_placement()) {

@@ -227,7 +227,7 @@ where
         let long_wait = self.watch.get().filter(is_long).map(|watch| {
             // Only the copy is in memory: so nothing is stored for a wait that is not long.
             let (next, sample) = (self.tasks.next, *sample);
-            watch.look(next, &sample, self.proof)
+            watch.count(next, &sample, self.proof)
         });
         self.receiver.sample(self.tasks, sample, long_wait.as_ref());
     }

@@ -135,8 +135,8 @@ impl Drop for Listeners {
     }
 }
 
-/// Calls `look` with the target if there is one. `look` must not sleep.
-fn with_target<R>(look: impl FnOnce(ArcBorrow<'_, Target>) -> R) -> Option<R> {
+/// Calls `f` with the target if there is one. `f` must not sleep.
+fn with_target<R>(f: impl FnOnce(ArcBorrow<'_, Target>) -> R) -> Option<R> {
     let _rcu = rcu::read_lock();
     let target = TARGET.load(Acquire);
     if target.is_null() {
@@ -145,7 +145,7 @@ fn with_target<R>(look: impl FnOnce(ArcBorrow<'_, Target>) -> R) -> Option<R> {
     // SAFETY: By the invariant of `Listeners` this is the address that an `Arc` points to. Dropping
     // the `Listeners` clears `TARGET`, and then waits for this RCU read-side critical section
     // before it drops the `Arc`. No mutable reference is made of an `Arc` that is shared.
-    Some(look(unsafe { ArcBorrow::from_raw(target) }))
+    Some(f(unsafe { ArcBorrow::from_raw(target) }))
 }
 
 fn adapt() -> Result {

@@ -313,8 +313,8 @@ impl Subject<Subtree> for ListedTask<'_> {
         self.process().map_or(0, |key| self.fork_marks.marks(key))
     }
 
-    fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
-        look(up_to_nul(&self.comm.unwrap_or_else(|| self.task.comm())))
+    fn with_comm(&self, f: impl FnOnce(&[u8]) -> bool) -> bool {
+        f(up_to_nul(&self.comm.unwrap_or_else(|| self.task.comm())))
     }
 }
 

@@ -296,9 +296,9 @@ impl<'a> Task<'a> {
     }
 }
 
-pub(crate) fn with_current<R>(look: impl FnOnce(Task<'_>) -> R) -> R {
+pub(crate) fn with_current<R>(f: impl FnOnce(Task<'_>) -> R) -> R {
     // SAFETY: The current task exists while it runs this.
-    look(unsafe { Task::from_raw(kernel::task::Task::current_raw()) })
+    f(unsafe { Task::from_raw(kernel::task::Task::current_raw()) })
 }
 
 /// Tells a process from all others, even from later ones with the same PID.

@@ -215,8 +215,8 @@ pub trait Subject<C> {
     /// Returns the marks that the task's process has in the [`ForkMarks`].
     fn marks(&self) -> u64;
 
-    /// Calls `look` with the task's name.
-    fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool;
+    /// Calls `f` with the task's name.
+    fn with_comm(&self, f: impl FnOnce(&[u8]) -> bool) -> bool;
 }
 
 /// Which tasks a rule matches. `T` holds text, `P` holds the keys of processes, and `C` is a

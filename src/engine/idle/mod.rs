@@ -2,22 +2,22 @@
 
 //! When CPUs stood idle, and for how much of a task's wait another CPU did.
 //!
-//! Each CPU keeps a record of its last idle periods ([`IdlePeriods`]). When a long wait
-//! ends, [`look`] goes through the records of the CPUs that the task may use, and splits the wait
-//! ([`LongWait`]); each CPU adds up its own ([`LongWaits`]).
+//! Each CPU keeps a record of its last idle periods ([`IdlePeriods`]). When a long wait ends,
+//! [`split()`] splits it by the records of the CPUs that the task may use ([`LongWait`]); each CPU
+//! adds up its own ([`LongWaits`]).
 
 pub mod gaps;
-pub mod look;
 pub mod periods;
+pub mod split;
 pub mod totals;
 
 use core::mem::size_of;
 
 pub use crate::engine::distance::Distance;
 pub use gaps::Gaps;
-pub use look::{Candidates, LongWait, Longest, Wait};
-pub(in crate::engine) use look::{LongWaitCells, LongestCells};
 pub use periods::IdlePeriods;
+pub use split::{Candidates, LongWait, Longest, Wait};
+pub(in crate::engine) use split::{LongWaitCells, LongestCells};
 pub use totals::{LongWaits, WaitCause, WaitPart, WaitSums};
 
 /// What a CPU keeps for long waits. Zero bytes are an empty one.
@@ -30,7 +30,7 @@ pub struct CpuIdle {
     pub periods: IdlePeriods,
     /// The long waits that have ended on it.
     pub sums: LongWaits,
-    /// Its memory for a look at others.
+    /// Its memory for [`split()`].
     pub gaps: Gaps,
 }
 

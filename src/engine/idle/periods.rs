@@ -139,7 +139,7 @@ impl IdlePeriods {
     ///
     /// `end` must be in the past by the CPU's own clock, for which a period in progress lasts on.
     #[inline(always)]
-    pub fn visit(&self, start: u64, end: u64, mut visit: impl FnMut(u64, u64) -> bool) -> u64 {
+    pub fn walk_back(&self, start: u64, end: u64, mut visit: impl FnMut(u64, u64) -> bool) -> u64 {
         let Some((known, since, mut number)) = self.state().filter(|(known, ..)| *known < end)
         else {
             return end;

@@ -237,8 +237,8 @@ impl Subject<u32> for Task {
         self.marks
     }
 
-    fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
-        look(self.comm)
+    fn with_comm(&self, f: impl FnOnce(&[u8]) -> bool) -> bool {
+        f(self.comm)
     }
 }
 

@@ -12,8 +12,8 @@ use proptest::{
 use schedhist_engine::engine::format::{openmetrics, text, Scope};
 use schedhist_engine::engine::idle::{
     gaps::{self, Gaps},
-    look::{self, look, Candidates, LongWait, Longest, Wait},
     periods::{IdlePeriods, KEPT},
+    split::{self, split, Candidates, LongWait, Longest, Wait},
     totals::{LongWaits, WaitCause, WaitPart, WaitSums},
     Distance,
 };
@@ -249,7 +249,7 @@ fn parts_are_exact_or_bounds() {
                 calls: Cell::new(0),
                 own: 0,
             };
-            let found = look(&wait, &machine.records[0], &Gaps::default(), &machine);
+            let found = split(&wait, &machine.records[0], &Gaps::default(), &machine);
             check(&found, &truth(&wait, &idle, &cpus))?;
             if let Some(Longest {
                 cpu, idle: length, ..
@@ -332,7 +332,7 @@ fn machine(records: Vec<IdlePeriods>) -> Machine {
 
 fn look_at(machine: &Machine, wait: &Wait) -> LongWait {
     let own = &machine.records[machine.own as usize];
-    look(wait, own, &Gaps::default(), machine)
+    split(wait, own, &Gaps::default(), machine)
 }
 
 #[test]
@@ -347,24 +347,24 @@ fn a_look_is_bounded() {
     // As many as are looked at, and busy all the time: that is known.
     let busy = |number| (0..number).map(|_| often_idle(0, 0)).collect::<Vec<_>>();
     let found = |records| look_at(&machine(records), &wait);
-    let exact = found(busy(look::CPUS + 1));
+    let exact = found(busy(split::CPUS + 1));
     assert_eq!((exact.part(Unknown), exact.part(Busy)), (0, 9990));
     // One more is not.
-    assert_eq!(found(busy(look::CPUS + 2)).part(Unknown), 9990);
+    assert_eq!(found(busy(split::CPUS + 2)).part(Unknown), 9990);
     // Likewise those that were idle.
     let idle = |number| {
         let periods = (0..number).map(|_| often_idle(1, 20));
         busy(1).into_iter().chain(periods).collect()
     };
-    let exact = found(idle(look::IDLE_CPUS));
+    let exact = found(idle(split::IDLE_CPUS));
     assert_eq!((exact.part(Unknown), exact.part(Busy)), (0, 9989));
-    let more = found(idle(look::IDLE_CPUS + 1));
+    let more = found(idle(split::IDLE_CPUS + 1));
     assert_eq!((more.part(Unknown), more.part(LlcIdle)), (9989, 1));
     // However many there are.
     let mut many = machine(busy(5000));
     many.llcs[1..].fill(1);
     assert_eq!(look_at(&many, &wait).part(Unknown), 9990);
-    assert!(many.calls.get() <= look::STEPS + 4);
+    assert!(many.calls.get() <= split::STEPS + 4);
     // All have more periods than are looked at: those that were are counted.
     let periods = (0..20)
         .map(|cpu| often_idle(KEPT as u64 - 1, 20 + cpu % 4))

@@ -1136,7 +1136,7 @@ fn stays_while_they_come() {
             let (periods, ended) = &*reader;
             let ended = ended.load(Acquire);
             let (mut oldest, mut found) = (100, 0);
-            let known_from = periods.visit(5, 100, |from, until| {
+            let known_from = periods.walk_back(5, 100, |from, until| {
                 // One in progress lasts on, for all that is known.
                 assert!(until == from + 10 || (until == 100 && found == 0));
                 assert!(STARTS.contains(&from) && until <= oldest);
@@ -1194,7 +1194,7 @@ fn stays_that_are_forgotten() {
                 },
                 move || {
                     let mut idle = 0;
-                    let known_from = reader.visit(12, 28, |from, until| {
+                    let known_from = reader.walk_back(12, 28, |from, until| {
                         idle += until - from;
                         true
                     });

@@ -5,7 +5,7 @@
 use schedhist_engine::engine::{
     idle::{
         gaps::{Gaps, MAX},
-        look::{look, Candidates, LongWait, Wait, CPUS, IDLE_CPUS, PERIODS, STEPS},
+        split::{split, Candidates, LongWait, Wait, CPUS, IDLE_CPUS, PERIODS, STEPS},
         Distance, IdlePeriods,
     },
     switch::sample::Cause,
@@ -65,8 +65,7 @@ impl Long {
         }
     }
 
-    /// Looks at it.
-    pub fn look(&self) -> LongWait {
+    pub fn split(&self) -> LongWait {
         let wait = Wait {
             start: 2,
             end: END,
@@ -74,7 +73,7 @@ impl Long {
             cause: Cause::Wakeup,
             moved: false,
         };
-        look(&wait, &self.records[0], &self.gaps, self)
+        split(&wait, &self.records[0], &self.gaps, self)
     }
 }
 

@@ -17,7 +17,7 @@ use schedhist_engine::engine::{
     },
     histogram::bucket::Scheme,
     identity::Identity,
-    idle::{look::look, Candidates, CpuIdle, Distance, IdlePeriods, Wait, WaitCause},
+    idle::{split::split, Candidates, CpuIdle, Distance, IdlePeriods, Wait, WaitCause},
     metric::{Metric, MetricSet},
     outlier::{history::Slice, log::Log},
     switch::{
@@ -66,8 +66,8 @@ impl Subject<usize> for ListedTask<'_> {
         self.process().map_or(0, |process| self.1.marks(process))
     }
 
-    fn with_comm(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
-        look(&self.0.comm)
+    fn with_comm(&self, f: impl FnOnce(&[u8]) -> bool) -> bool {
+        f(&self.0.comm)
     }
 }
 
@@ -251,7 +251,7 @@ impl Watcher<'_> {
             cause: sample.cause,
             moved: sample.moved,
         };
-        look(
+        split(
             &wait,
             &self.idle.periods,
             &self.idle.gaps,

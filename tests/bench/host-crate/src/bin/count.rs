@@ -81,7 +81,7 @@ fn main() -> ExitCode {
             Hdr::NAME => run::<Hdr>(operation),
             "long wait" => {
                 let long = Long::new(operation);
-                measured(|| black_box(&long).look());
+                measured(|| black_box(&long).split());
             }
             _ => return ExitCode::FAILURE,
         },

@@ -30,7 +30,7 @@ pub const PERIODS: u32 = 256;
 /// The maximum number of times that [`Candidates::next`] is called for a wait, likewise.
 pub const STEPS: u32 = 1024;
 
-/// A wait to be looked at; times in nanoseconds.
+/// A wait to be split; times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     /// The time at which it began.
@@ -158,27 +158,32 @@ impl LongestCells {
     }
 }
 
-/// Looks at what CPUs did during `wait`. `own` is the record of the CPU on which it has ended, and
-/// `gaps` that CPU's memory for this.
+/// Splits `wait` by what CPUs did meanwhile. `own` is the record of the CPU on which it has ended,
+/// and `gaps` that CPU's memory for this.
 ///
 /// Takes a bounded number of steps, whatever the number of CPUs.
-pub fn look(wait: &Wait, own: &IdlePeriods, gaps: &Gaps, candidates: &impl Candidates) -> LongWait {
+pub fn split(
+    wait: &Wait,
+    own: &IdlePeriods,
+    gaps: &Gaps,
+    candidates: &impl Candidates,
+) -> LongWait {
     let (start, end) = (wait.start.min(wait.end), wait.end);
     let queued = wait.queued.max(start).min(end);
     gaps.begin(start, end);
-    let mut look = Look {
+    let mut split = Split {
         gaps,
         periods: PERIODS,
         unknown_before: start,
         longest: (0, 0),
     };
     // Two gaps are left for what is not known of the own CPU.
-    let (own_idle, _, known_from) = look.visit(own, queued, end, gaps::MAX - 2);
+    let (own_idle, _, known_from) = split.take_idle(own, queued, end, gaps::MAX - 2);
     // There it may be that the task only waited for its own CPU to wake up.
     let own_unknown = gaps.take(&mut 0, queued, known_from).unwrap_or_default();
     let (mut llc_idle, mut remote_idle) = (0_u64, 0_u64);
     if start < queued {
-        llc_idle = look.add(candidates.own_cpu(), own, start, queued);
+        llc_idle = split.add(candidates.own_cpu(), own, start, queued);
     }
     let (mut cpus, mut idle_cpus, mut steps) = (CPUS, IDLE_CPUS, STEPS);
     'all: for (is_near, sum) in [(true, &mut llc_idle), (false, &mut remote_idle)] {
@@ -190,7 +195,7 @@ pub fn look(wait: &Wait, own: &IdlePeriods, gaps: &Gaps, candidates: &impl Candi
             // Before the periods are touched, whose lines other CPUs write.
             let is_next = candidates.is_near(cpu) == is_near;
             if steps == 0 || (is_next && cpus == 0) {
-                look.unknown_before = end;
+                split.unknown_before = end;
                 break 'all;
             }
             last = cpu;
@@ -203,16 +208,16 @@ pub fn look(wait: &Wait, own: &IdlePeriods, gaps: &Gaps, candidates: &impl Candi
                 continue;
             }
             if idle_cpus == 0 {
-                look.unknown_before = end;
+                split.unknown_before = end;
                 break 'all;
             }
             idle_cpus = idle_cpus.wrapping_sub(1);
-            *sum = sum.wrapping_add(look.add(cpu, periods, start, end));
+            *sum = sum.wrapping_add(split.add(cpu, periods, start, end));
         }
     }
-    let (cpu, idle) = look.longest;
+    let (cpu, idle) = split.longest;
     let waited = end.wrapping_sub(start);
-    let unknown = own_unknown.wrapping_add(gaps.before(look.unknown_before));
+    let unknown = own_unknown.wrapping_add(gaps.before(split.unknown_before));
     let others = [own_idle, llc_idle, remote_idle, unknown];
     let busy = others.into_iter().fold(waited, u64::saturating_sub);
     LongWait {
@@ -243,7 +248,7 @@ fn next_in_round(candidates: &impl Candidates, cpu: u32) -> Option<u32> {
     }
 }
 
-struct Look<'a> {
+struct Split<'a> {
     /// What is not known to be idle yet.
     gaps: &'a Gaps,
     /// How many periods may still be looked at.
@@ -254,10 +259,10 @@ struct Look<'a> {
     longest: (u32, u64),
 }
 
-impl Look<'_> {
+impl Split<'_> {
     /// Adds what a CPU did. Returns for how long it is the first known to be idle.
     fn add(&mut self, cpu: u32, periods: &IdlePeriods, start: u64, end: u64) -> u64 {
-        let (first, idle, known_from) = self.visit(periods, start, end, gaps::MAX);
+        let (first, idle, known_from) = self.take_idle(periods, start, end, gaps::MAX);
         self.unknown_before = self.unknown_before.max(known_from);
         if idle > self.longest.1 {
             self.longest = (cpu, idle);
@@ -268,7 +273,7 @@ impl Look<'_> {
     /// Takes the idle periods of a CPU out of the gaps, which may become `most`. Returns how much
     /// was taken, how long the CPU was idle, and from when on that is all.
     #[inline(never)]
-    fn visit(
+    fn take_idle(
         &mut self,
         periods: &IdlePeriods,
         start: u64,
@@ -276,7 +281,7 @@ impl Look<'_> {
         most: usize,
     ) -> (u64, u64, u64) {
         let (mut taken, mut idle, mut cursor) = (0_u64, 0_u64, 0);
-        let known_from = periods.visit(start, end, |from, until| {
+        let known_from = periods.walk_back(start, end, |from, until| {
             if self.periods == 0 || self.gaps.len() >= most {
                 return false;
             }
