@@ -4,7 +4,7 @@
 
 use std::{
     fs::{self, OpenOptions, Permissions},
-    io::Write,
+    io::{self, Write},
     os::unix::fs::{fchown, MetadataExt},
     path::{Path, PathBuf},
 };
@@ -41,10 +41,15 @@ pub fn check_replaceable(path: &Path) -> Result {
     }
 }
 
+/// Returns whether both are there, and are the same file.
+pub fn are_same(one: io::Result<fs::Metadata>, other: io::Result<fs::Metadata>) -> bool {
+    let id = |about: fs::Metadata| (about.dev(), about.ino());
+    matches!((one.map(id), other.map(id)), (Ok(one), Ok(other)) if one == other)
+}
+
 /// Returns an error if `out`, which is to be written, is the file `input`.
 pub fn check_other(input: &Path, out: &Path) -> Result {
-    let of = |path: &Path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
-    if matches!((of(input), of(out)), (Ok(input), Ok(out)) if input == out) {
+    if are_same(fs::metadata(input), fs::metadata(out)) {
         return Err(Error::at(out, "this is an input file"));
     }
     Ok(())

@@ -106,24 +106,24 @@ pub fn json(
         let group = task.task.group.number();
         let group_name = groups(group).map_or(Cell::Absent, Cell::Text);
         [
-            ("pid".into(), Cell::Number(task.task.pid.into())),
-            ("comm".into(), Cell::Text(name(&task.task.comm))),
-            ("group".into(), Cell::Number(group.into())),
-            ("group_name".into(), group_name),
-            ("duration_ns".into(), Cell::Time(task.duration)),
+            ("pid", task.task.pid.into()),
+            ("comm", Cell::Text(name(&task.task.comm))),
+            ("group", group.into()),
+            ("group_name", group_name),
+            ("duration_ns", Cell::Time(task.duration)),
         ]
     };
     let holder = holder(task, snapshot);
-    let holder = holder.map_or(Cell::Unknown, |it| Cell::Object(of_task(it).into()));
+    let holder = holder.map_or(Cell::Unknown, |it| Cell::object(of_task(it)));
     let head = [
-        ("schema".into(), Cell::from("schedhist.in_progress.v1")),
-        ("time_ns".into(), Cell::Number(task.now.into())),
-        ("metric".into(), Cell::from(metric)),
-        ("cpu".into(), Cell::Number(task.cpu.into())),
-        ("seen".into(), Cell::Flag(!task.unseen)),
+        ("schema", Cell::from("schedhist.in_progress.v1")),
+        ("time_ns", task.now.into()),
+        ("metric", Cell::from(metric)),
+        ("cpu", task.cpu.into()),
+        ("seen", Cell::Flag(!task.unseen)),
     ];
     let fields = head.into_iter().chain(of_task(task));
-    Cell::Object(fields.chain([("cpu_has".into(), holder)]).collect()).line()
+    Cell::object(fields.chain([("cpu_has", holder)])).line()
 }
 
 fn who(task: &TaskInProgress) -> String {

@@ -7,7 +7,7 @@ use std::{
     io::{self, Write},
 };
 
-use schedhist_core::units::Unit;
+use schedhist_core::units::{tenths, Unit};
 
 use crate::error::{Error, Kind, Result};
 
@@ -99,6 +99,6 @@ pub fn wrap_after(out: &mut String, begin: &str, indent: usize, text: &str) {
 /// text.
 pub fn share_line(out: &mut String, share: u32, ns: u64, text: &str) {
     let time = Unit::Fitting.text(Some(ns));
-    let begin = format!("  {:>3}.{}% {time:>8}  ", share / 10, share % 10);
+    let begin = format!("  {:>5}% {time:>8}  ", tenths(share));
     wrap_after(out, &begin, begin.len() + 2, text);
 }

@@ -211,8 +211,8 @@ impl<'a> Row<'a> {
 /// Returns a table with a row for each histogram of an interval.
 fn table<'a>(interval: &'a Interval, rows: Vec<Row<'a>>, style: &Style) -> Table<'a, Row<'a>> {
     let mut columns = vec![
-        Column::new("unix_ns", |_| Cell::Number(interval.unix_ns.into())),
-        Column::json("time_ns", |_| Cell::Number(interval.window.end.into())),
+        Column::new("unix_ns", |_| interval.unix_ns.into()),
+        Column::json("time_ns", |_| interval.window.end.into()),
         Column::new("span_ns", |_| Cell::time(interval.window.span)),
         Column::new("metric", |row: &Row<'_>| Cell::from(&row.metric.name)).left("metric", 23),
         Column::new("cpu", |row: &Row<'_>| Cell::Text(row.scope.text())),
@@ -396,16 +396,16 @@ fn counters(interval: &Interval, notes: &[String], style: &Style) -> String {
     }
     let checked = laws::check(&interval.window, interval.read_ns);
     let violations = checked.violations.iter().map(|violation| {
-        Cell::Object(vec![
-            ("law".into(), Cell::from(violation.law)),
-            ("cpu".into(), Cell::Number(violation.cpu.into())),
-            ("off_by".into(), Cell::Number(violation.off_by)),
+        Cell::object([
+            ("law", Cell::from(violation.law)),
+            ("cpu", violation.cpu.into()),
+            ("off_by", violation.off_by.into()),
         ])
     });
     let head = [
         ("schema".into(), Cell::from("schedhist.counters.v1")),
-        ("unix_ns".into(), Cell::Number(interval.unix_ns.into())),
-        ("time_ns".into(), Cell::Number(interval.window.end.into())),
+        ("unix_ns".into(), interval.unix_ns.into()),
+        ("time_ns".into(), interval.window.end.into()),
         ("span_ns".into(), Cell::time(interval.window.span)),
     ];
     let names = interval.window.names.counters.iter();
@@ -414,42 +414,24 @@ fn counters(interval: &Interval, notes: &[String], style: &Style) -> String {
         (name.clone().into(), count)
     });
     let waits = interval.window.long_waits.map(|all| {
-        let parts = WaitPart::ALL.into_iter();
-        let parts = parts.map(|part| {
-            let sum = Cell::Number(all.sums.part(part).into());
-            (format!("{}_ns", part.name()).into(), sum)
-        });
+        let parts = WaitPart::ALL.map(|part| (part.name(), all.sums.part(part)));
         let causes = WaitCause::ALL.into_iter().flat_map(|cause| {
             let (waits, ns) = all.sums.cause(cause);
-            [
-                (cause.name().into(), Cell::Number(waits.into())),
-                (
-                    format!("{}_ns", cause.name()).into(),
-                    Cell::Number(ns.into()),
-                ),
-            ]
+            let waits = (cause.name().into(), waits.into());
+            [waits].into_iter().chain(Cell::times([(cause.name(), ns)]))
         });
-        let parts = parts.chain(causes);
         let head = [
-            ("limit_ns".into(), Cell::Number(all.limit.into())),
-            ("waits".into(), Cell::Number(all.sums.waits.into())),
+            ("limit_ns".into(), all.limit.into()),
+            ("waits".into(), all.sums.waits.into()),
         ];
-        (
-            "long_waits".into(),
-            Cell::Object(head.into_iter().chain(parts).collect()),
-        )
+        let all = head.into_iter().chain(Cell::times(parts)).chain(causes);
+        ("long_waits".into(), Cell::object(all))
     });
     let tail = [
         ("laws_checked".into(), Cell::Number(checked.checked as i128)),
-        ("laws_failed".into(), Cell::List(violations.collect())),
+        ("laws_failed".into(), violations.collect()),
         ("notes".into(), Cell::texts(notes)),
     ];
-    Cell::Object(
-        head.into_iter()
-            .chain(counters)
-            .chain(waits)
-            .chain(tail)
-            .collect(),
-    )
-    .line()
+    let fields = head.into_iter().chain(counters).chain(waits);
+    Cell::Object(fields.chain(tail).collect()).line()
 }

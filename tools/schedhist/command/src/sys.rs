@@ -224,9 +224,12 @@ pub fn process(pid: u32) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Returns the local time of day as `HH:MM:SS`.
-pub fn time_of_day(unix_seconds: u64) -> String {
-    let time = DateTime::from_timestamp(unix_seconds as i64, 0).unwrap_or_default();
-    time.with_timezone(&Local).format("%H:%M:%S").to_string()
+pub fn time_of_day(unix_ns: u64) -> String {
+    local(unix_ns).format("%H:%M:%S").to_string()
+}
+
+pub fn local(unix_ns: u64) -> DateTime<Local> {
+    DateTime::from_timestamp_nanos(i64::try_from(unix_ns).unwrap_or(i64::MAX)).into()
 }
 
 /// Returns the time that this process has had a CPU.

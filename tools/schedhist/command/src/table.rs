@@ -54,7 +54,20 @@ impl Cell {
     }
 
     pub fn texts(texts: &[String]) -> Self {
-        Self::List(texts.iter().map(Self::from).collect())
+        texts.iter().map(Self::from).collect()
+    }
+
+    pub fn object<K: Into<Cow<'static, str>>>(fields: impl IntoIterator<Item = (K, Self)>) -> Self {
+        let fields = fields.into_iter().map(|(key, value)| (key.into(), value));
+        Self::Object(fields.collect())
+    }
+
+    /// Times as fields of an object, by what they are of.
+    pub fn times(
+        parts: impl IntoIterator<Item = (&'static str, u64)>,
+    ) -> impl Iterator<Item = (Cow<'static, str>, Self)> {
+        let parts = parts.into_iter();
+        parts.map(|(what, ns)| (format!("{what}_ns").into(), Self::Time(ns)))
     }
 
     fn for_people(&self, unit: Unit) -> String {
@@ -95,6 +108,24 @@ impl<T: AsRef<str> + ?Sized> From<&T> for Cell {
         Self::Text(text.as_ref().to_owned())
     }
 }
+
+impl FromIterator<Self> for Cell {
+    fn from_iter<I: IntoIterator<Item = Self>>(cells: I) -> Self {
+        Self::List(cells.into_iter().collect())
+    }
+}
+
+macro_rules! from_numbers {
+    ($($number:ty)+) => {
+        $(impl From<$number> for Cell {
+            fn from(number: $number) -> Self {
+                Self::Number(number.into())
+            }
+        })+
+    };
+}
+
+from_numbers!(i32 u32 u64 i128);
 
 impl Serialize for Cell {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -265,10 +296,10 @@ pub fn distribution<'a, R: 'a>(
     ]);
     type OfWorst = fn(u32, &Worst) -> Cell;
     let worst: [(&str, OfWorst); 4] = [
-        ("max_cpu", |cpu, _| Cell::Number(cpu.into())),
-        ("max_pid", |_, worst| Cell::Number(worst.task.pid.into())),
+        ("max_cpu", |cpu, _| cpu.into()),
+        ("max_pid", |_, worst| worst.task.pid.into()),
         ("max_comm", |_, worst| Cell::Text(comm(worst))),
-        ("max_time_ns", |_, worst| Cell::Number(worst.time.into())),
+        ("max_time_ns", |_, worst| worst.time.into()),
     ];
     columns.extend(worst.map(|(key, cell)| {
         Column::json(key, move |row: &R| {
@@ -281,13 +312,13 @@ pub fn distribution<'a, R: 'a>(
         let bounds = quantiles.iter().filter_map(|quantile| {
             let bounds = d.quantile(*quantile)?;
             let name = quantile.to_string();
-            Some(Cell::Object(vec![
-                ("name".into(), Cell::Text(name)),
-                ("lower".into(), Cell::Time(bounds.lower)),
-                ("upper".into(), Cell::Time(bounds.upper)),
+            Some(Cell::object([
+                ("name", Cell::Text(name)),
+                ("lower", Cell::Time(bounds.lower)),
+                ("upper", Cell::Time(bounds.upper)),
             ]))
         });
-        Cell::List(bounds.collect())
+        bounds.collect()
     };
     columns.push(Column::json("quantiles", move |row: &R| {
         of(row).map_or(Cell::Absent, &quantiles)
@@ -299,7 +330,7 @@ pub fn distribution<'a, R: 'a>(
                 let bounds = [bounds.lower, bounds.upper].map(Cell::Time);
                 Cell::List([&bounds[..], &[Cell::Count(count)]].concat())
             });
-            Cell::List(buckets.collect())
+            buckets.collect()
         }),
     ));
     columns

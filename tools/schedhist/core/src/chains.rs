@@ -70,7 +70,7 @@ impl Hop {
 
     /// Returns what it did in words, such as `ran 71.1ms, waited 147us`; `time` prints a time.
     pub fn did(&self, time: impl Fn(u64) -> String) -> String {
-        did(self.parts(), &time)
+        did(&self.parts(), &time)
     }
 }
 
@@ -85,9 +85,9 @@ pub fn parts([ran, waited, preempted, throttled]: [u64; 4]) -> [(&'static str, u
 }
 
 /// Returns those that are not 0 in words, as [`Hop::did`].
-pub fn did(parts: [(&'static str, u64); 4], time: &dyn Fn(u64) -> String) -> String {
-    let did = parts.into_iter().filter(|(_, ns)| *ns != 0);
-    let did = did.map(|(what, ns)| format!("{what} {}", time(ns)));
+pub fn did(parts: &[(&'static str, u64)], time: &dyn Fn(u64) -> String) -> String {
+    let did = parts.iter().filter(|(_, ns)| *ns != 0);
+    let did = did.map(|(what, ns)| format!("{what} {}", time(*ns)));
     did.collect::<Vec<_>>().join(", ")
 }
 

@@ -10,9 +10,8 @@ use crate::{
 };
 
 /// What one culprit, or one group of culprits, has done in all outliers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    pub name: String,
     /// In how many outliers it had the CPU.
     pub outliers: u64,
     /// For how long, in nanoseconds.
@@ -53,7 +52,7 @@ pub fn pool(comm: &str) -> String {
 /// Waits, added up one by one.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
-    all: Vec<Sum>,
+    all: Vec<(String, Sum)>,
     waits: usize,
 }
 
@@ -75,19 +74,11 @@ impl Sums {
 
     /// Adds a part of the wait, by whatever it is attributed to.
     fn add_part(&mut self, name: String, ran_ns: u64, duration_ns: u64) {
-        let this = (self.waits, duration_ns);
-        match self.all.iter_mut().find(|sum| sum.name == name) {
-            Some(sum) => {
-                sum.outliers += 1;
-                sum.ran_ns = sum.ran_ns.saturating_add(ran_ns);
-                sum.worst = std::cmp::max_by_key(this, sum.worst, |(_, ns)| *ns);
-            }
-            None => self.all.push(Sum {
-                name,
-                outliers: 1,
-                ran_ns,
-                worst: this,
-            }),
+        let sum = entry(&mut self.all, name);
+        sum.outliers += 1;
+        sum.ran_ns = sum.ran_ns.saturating_add(ran_ns);
+        if sum.outliers == 1 || duration_ns > sum.worst.1 {
+            sum.worst = (self.waits, duration_ns);
         }
     }
 
@@ -97,11 +88,11 @@ impl Sums {
         self.waits += 1;
     }
 
-    /// Returns the sums; who ran longest comes first. They add up to the time of all waits, unless
-    /// the module counted more.
-    pub fn sorted(&self) -> Vec<Sum> {
+    /// Returns the sums by name; who ran longest comes first. They add up to the time of all waits,
+    /// unless the module counted more.
+    pub fn sorted(&self) -> Vec<(String, Sum)> {
         let mut all = self.all.clone();
-        all.sort_by_cached_key(|sum| Reverse(sum.ran_ns));
+        all.sort_by_cached_key(|(_, sum)| Reverse(sum.ran_ns));
         all
     }
 }
@@ -110,7 +101,7 @@ impl Sums {
 pub fn by<'a>(
     waits: impl Iterator<Item = &'a Outlier>,
     key: impl Fn(&Culprit) -> String,
-) -> Vec<Sum> {
+) -> Vec<(String, Sum)> {
     let mut sums = Sums::default();
     for wait in waits {
         sums.add(wait, &key);
@@ -157,7 +148,7 @@ mod tests {
         ];
         let sums = by(all.iter(), comm);
         let found: Vec<_> = { sums.iter() }
-            .map(|sum| (&*sum.name, sum.outliers, sum.ran_ns, sum.worst))
+            .map(|(name, sum)| (&**name, sum.outliers, sum.ran_ns, sum.worst))
             .collect();
         let wanted = [
             ("kworker/*", 2, 80, (0, 100)),
@@ -166,7 +157,7 @@ mod tests {
             ("(idle)", 3, 20, (0, 100)),
         ];
         assert_eq!(found, wanted);
-        assert_eq!(sums.iter().map(|sum| sum.ran_ns).sum::<u64>(), 220);
+        assert_eq!(sums.iter().map(|(_, sum)| sum.ran_ns).sum::<u64>(), 220);
         assert_eq!(most(&all[0]).map(|it| &*it.comm), Some("kworker/u8:2"));
         assert_eq!(most(&all[2]), None);
         let pools = [("ksoftirqd/1", "ksoftirqd/*"), ("worker-12", "worker-*")];

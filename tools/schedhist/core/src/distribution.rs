@@ -115,6 +115,19 @@ impl Max {
             }
         }
     }
+
+    /// Returns the maximum of two sets of samples together, and what is known of that sample, if
+    /// the maximum is the sample itself.
+    pub fn and_worst<W>(
+        self,
+        of_it: Option<W>,
+        other: Self,
+        of_other: Option<W>,
+    ) -> (Self, Option<W>) {
+        let max = self.and(other);
+        let worst = if max == self { of_it } else { of_other };
+        (max, worst.filter(|_| max.is_exact()))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,16 +173,23 @@ impl Distribution {
         self.extend_max(other.max, other.worst);
     }
 
+    /// Adds up samples, if there are any. Fails if they have several schemes.
+    pub fn sum(mut all: impl Iterator<Item = Self>) -> Result<Option<Self>, &'static str> {
+        let Some(mut sum) = all.next() else {
+            return Ok(None);
+        };
+        for samples in all {
+            if samples.scheme != sum.scheme {
+                return Err("the module was loaded with another precision meanwhile");
+            }
+            sum.merge(&samples);
+        }
+        Ok(Some(sum))
+    }
+
     /// Takes the maximum of further samples into account, with the CPU and the task of that sample.
     pub fn extend_max(&mut self, max: Max, worst: Option<(u32, Worst)>) {
-        let before = self.max;
-        self.max = before.and(max);
-        if self.max != before {
-            self.worst = worst;
-        }
-        if !self.max.is_exact() {
-            self.worst = None;
-        }
+        (self.max, self.worst) = self.max.and_worst(self.worst, max, worst);
     }
 
     /// Subtracts the counts and the sum of `earlier`, a histogram of the same source. The maximum

@@ -25,6 +25,12 @@ pub const CLASSES: [&str; CulpritKind::COUNT] = [
     CulpritKind::Idle.name(),
 ];
 
+/// Returns the metric of groups that is called so.
+pub fn group_metric(name: &str) -> Option<GroupMetric> {
+    let mut all = GroupMetric::ALL.into_iter();
+    all.find(|metric| metric.name() == name)
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupRow {
     pub id: u32,

@@ -4,8 +4,8 @@
 
 use crate::{
     distribution::{Distribution, Max, Quantile},
-    engine::{group::records::GroupMetric, metric::ShownMetric},
-    groups::GroupWindow,
+    engine::metric::ShownMetric,
+    groups::{group_metric, GroupWindow},
     raw::Groups,
     units::{nanoseconds, Unit},
     window::Window,
@@ -186,7 +186,7 @@ impl Samples<'_> {
                 metric.map(|metric| window.distribution(metric, &|_| true))
             });
             let all = all.collect::<Option<Vec<_>>>();
-            return { sum(all.into_iter().flatten())? }
+            return { Distribution::sum(all.into_iter().flatten())? }
                 .ok_or_else(|| format!("there is no metric {}", limit.metric));
         };
         let metric = group_metric(&limit.metric);
@@ -201,27 +201,8 @@ impl Samples<'_> {
             let of_it = new.groups.iter().filter(|group| is_it(&group.name));
             of_it.map(move |group| between.samples(group, &[metric]))
         });
-        sum(all)?.ok_or_else(|| "there is no such group".to_owned())
+        Distribution::sum(all)?.ok_or_else(|| "there is no such group".to_owned())
     }
-}
-
-/// Adds up samples.
-fn sum(mut all: impl Iterator<Item = Distribution>) -> Result<Option<Distribution>, String> {
-    let Some(mut sum) = all.next() else {
-        return Ok(None);
-    };
-    for samples in all {
-        if samples.scheme != sum.scheme {
-            return Err("the module was loaded with another precision meanwhile".to_owned());
-        }
-        sum.merge(&samples);
-    }
-    Ok(Some(sum))
-}
-
-fn group_metric(name: &str) -> Option<GroupMetric> {
-    let mut all = GroupMetric::ALL.into_iter();
-    all.find(|metric| metric.name() == name)
 }
 
 #[cfg(test)]

@@ -66,14 +66,7 @@ fn add_cpu(sum: &mut WindowCpu, other: &WindowCpu) {
 fn add_samples(sum: &mut Samples, other: &Samples) {
     sum.sum = sum.sum.saturating_add(other.sum);
     sum.min = [sum.min, other.min].into_iter().flatten().min();
-    let before = sum.max;
-    sum.max = before.and(other.max);
-    if sum.max != before {
-        sum.worst = other.worst;
-    }
-    if !sum.max.is_exact() {
-        sum.worst = None;
-    }
+    (sum.max, sum.worst) = sum.max.and_worst(sum.worst, other.max, other.worst);
     let saturating = |a: u64, b| Some(a.saturating_add(b));
     sum.buckets = buckets(&sum.buckets, &other.buckets, saturating).unwrap_or_default();
 }

@@ -320,25 +320,3 @@ fn culprit(rest: &str) -> Option<Culprit> {
         group: pairs.number("group").unwrap_or(0),
     })
 }
-
-/// Splits the whole into shares in tenths of a percent that add up to 1000 exactly: the largest
-/// remainders are rounded up. Returns zeros if all values are 0.
-pub fn shares(values: &[u64]) -> Vec<u32> {
-    let sum: u128 = values.iter().map(|value| u128::from(*value)).sum();
-    if sum == 0 {
-        return vec![0; values.len()];
-    }
-    let scaled: Vec<_> = values
-        .iter()
-        .map(|value| u128::from(*value) * 1000)
-        .collect();
-    // At most 1000 each.
-    let mut shares: Vec<_> = scaled.iter().map(|value| (value / sum) as u32).collect();
-    let mut order: Vec<_> = (0..values.len()).collect();
-    order.sort_by_cached_key(|i| std::cmp::Reverse(scaled[*i] % sum));
-    let left = 1000 - shares.iter().sum::<u32>();
-    for i in order.into_iter().take(left as usize) {
-        shares[i] += 1;
-    }
-    shares
-}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Durations as text, and back.
+//! Durations, counts and shares as text, and back.
+
+use std::cmp::Reverse;
 
 use crate::{distribution::Max, engine::format::text::Nanoseconds};
 
@@ -88,6 +90,38 @@ pub fn tasks(average: Option<f64>) -> String {
         true => format!("{tasks:.2}"),
         false => format!("{tasks:.1}"),
     })
+}
+
+/// Splits the whole into shares in tenths of a percent that add up to 1000 exactly: the largest
+/// remainders are rounded up. Returns zeros if all values are 0.
+pub fn shares(values: &[u64]) -> Vec<u32> {
+    let sum: u128 = values.iter().map(|value| u128::from(*value)).sum();
+    if sum == 0 {
+        return vec![0; values.len()];
+    }
+    let scaled: Vec<_> = values
+        .iter()
+        .map(|value| u128::from(*value) * 1000)
+        .collect();
+    // At most 1000 each.
+    let mut shares: Vec<_> = scaled.iter().map(|value| (value / sum) as u32).collect();
+    let mut order: Vec<_> = (0..values.len()).collect();
+    order.sort_by_cached_key(|i| Reverse(scaled[*i] % sum));
+    let left = 1000 - shares.iter().sum::<u32>();
+    for i in order.into_iter().take(left as usize) {
+        shares[i] += 1;
+    }
+    shares
+}
+
+/// Returns a share in tenths of a percent as text, without the sign.
+pub fn tenths(share: u32) -> String {
+    format!("{}.{}", share / 10, share % 10)
+}
+
+/// Returns how many percent of the whole a part is, rounded down.
+pub fn percent(part: u64, whole: u64) -> u64 {
+    clamp(u128::from(part) * 100 / u128::from(whole.max(1)))
 }
 
 /// Returns a count with at most eight characters: large ones in thousands, millions and so on.

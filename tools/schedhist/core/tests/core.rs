@@ -26,7 +26,7 @@ use schedhist_core::{
         delta,
         file::{Item, Lost, Player, Recorder, TimedSnapshot, MAGIC},
     },
-    text,
+    text, units,
     window::{Reloaded, Window},
 };
 
@@ -961,7 +961,7 @@ fn any_bytes() {
         let _ = early(&text(GROUPS));
         let _ = text::histograms(&text(GROUP_RUNQ));
         for outlier in text::OutlierParser::default().feed(&text(OUTLIERS)) {
-            let _ = text::shares(
+            let _ = units::shares(
                 &outlier
                     .culprits
                     .iter()
@@ -1187,10 +1187,10 @@ fn shares_add_up() {
         let values: Vec<_> = (0..n)
             .map(|_| random.next() >> (random.next() % 40))
             .collect();
-        assert_eq!(text::shares(&values).iter().sum::<u32>(), 1000);
+        assert_eq!(units::shares(&values).iter().sum::<u32>(), 1000);
     }
-    assert_eq!(text::shares(&[0, 0]), [0, 0]);
-    assert_eq!(text::shares(&[u64::MAX, u64::MAX]), [500, 500]);
+    assert_eq!(units::shares(&[0, 0]), [0, 0]);
+    assert_eq!(units::shares(&[u64::MAX, u64::MAX]), [500, 500]);
 }
 
 /// A run's quantiles: all move together with the load of the moment, and each by itself.

@@ -4,10 +4,7 @@
 
 use std::fmt::Write;
 
-use schedhist_core::{
-    culprits::pool,
-    text::{shares, Outlier},
-};
+use schedhist_core::{culprits::pool, text::Outlier, units::shares};
 
 use super::{
     chart::text,

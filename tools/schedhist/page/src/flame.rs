@@ -11,6 +11,7 @@ use std::{
 use super::{
     chart,
     html::{self, cell, escaped, left, SCROLL},
+    percent,
 };
 use schedhist_core::text::{of_bytes, readable, LONGEST_COMM};
 
@@ -579,7 +580,7 @@ fn table(out: &mut String, stacks: &Stacks, whole: u64, labels: &Labels) {
     let heads = format!("{weight}|share|{}", labels.head);
     html::table(out, false, &heads, &mut |out| {
         for &(stack, weight) in all.iter().take(LISTED) {
-            let share = *weight as f64 * 100.0 / whole.max(1) as f64;
+            let share = percent(*weight, whole);
             out.push_str("<tr>");
             cell(out, stacks.weight(*weight));
             cell(out, format_args!("{share:.1} %"));

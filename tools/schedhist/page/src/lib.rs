@@ -166,6 +166,11 @@ fn heading(out: &mut String, all: &[Recording], number: usize) {
     }
 }
 
+/// Returns how many percent of the whole a part is.
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
 fn quantile(distribution: &Distribution, share: &str) -> Option<u64> {
     let share = Quantile::parse(share).filter(|share| distribution.supports(*share))?;
     distribution.quantile_upper(share)
@@ -440,7 +445,7 @@ fn cpus(out: &mut String, all: &[Recording]) {
                     time(out, quantile(&cpu.runq, share));
                 }
                 time(out, cpu.runq.max.value());
-                let busy = cpu.busy as f64 * 100.0 / recording.timeline.span().max(1) as f64;
+                let busy = percent(units::clamp(cpu.busy), recording.timeline.span());
                 sorted(out, format_args!("{busy:.1}"), &format!("{busy:.1} %"));
                 out.push_str("</tr>");
             }
@@ -499,22 +504,14 @@ fn group_row(out: &mut String, group: &GroupRow) {
     time(out, group.runq.0);
     time(out, group.runq.1);
     let (mut bar, mut x, mut words) = (String::new(), 0, Vec::new());
-    for (class, share) in schedhist_core::text::shares(&group.ended_ns)
-        .iter()
-        .enumerate()
-    {
+    for (class, share) in units::shares(&group.ended_ns).iter().enumerate() {
         let _ = write!(
             bar,
             "<rect class=\"g{class}\" x=\"{x}\" width=\"{share}\" height=\"100\"/>"
         );
         x += share;
         if *share != 0 {
-            words.push(format!(
-                "{}.{} % {}",
-                share / 10,
-                share % 10,
-                CLASSES[class]
-            ));
+            words.push(format!("{} % {}", units::tenths(*share), CLASSES[class]));
         }
     }
     left(out, " bars", &html::bar(&bar, &words.join(", ")));

@@ -8,7 +8,13 @@ use std::{
     fmt::Write,
 };
 
-use schedhist_core::{culprits, text::Outlier, timeline::CPU_METRIC};
+use schedhist_core::{
+    culprits,
+    gather::entry,
+    text::Outlier,
+    timeline::CPU_METRIC,
+    units::{shares, tenths},
+};
 
 use crate::{
     chains,
@@ -16,13 +22,12 @@ use crate::{
     flame,
     headline::local,
     html::{self, cell, escaped, left, table},
-    pair, time, Recording, MAX_ROWS,
+    pair, percent, time, Recording, MAX_ROWS,
 };
 
 /// The outliers of a metric that are not listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Shorter {
-    metric: String,
     /// The longest one, in nanoseconds.
     longest: u64,
     /// Their ends, in nanoseconds since the first snapshot.
@@ -34,9 +39,10 @@ struct Shorter {
 pub struct Outliers {
     /// Each with its end in nanoseconds since the first snapshot, in the order of time.
     pub(crate) listed: Vec<(u64, Outlier)>,
-    shorter: Vec<Shorter>,
+    /// By metric.
+    shorter: Vec<(String, Shorter)>,
     /// Who had the CPU during waits, with the index of the longest one in the list, if it is there.
-    culprits: Vec<(culprits::Sum, Option<usize>)>,
+    culprits: Vec<(String, culprits::Sum, Option<usize>)>,
     chains: flame::Stacks,
 }
 
@@ -58,24 +64,18 @@ impl Outliers {
         let mut ranked: Vec<_> = ranked.collect();
         // A stable sort: those of a rank stay by length.
         ranked.sort_by_cached_key(|(rank, _)| *rank);
-        let mut shorter: Vec<Shorter> = Vec::new();
+        let mut shorter: Vec<(String, Shorter)> = Vec::new();
         for (_, (end, outlier)) in ranked.drain(ranked.len().min(MAX_ROWS)..) {
-            match { shorter.iter_mut() }.find(|known| known.metric == outlier.metric) {
-                Some(known) => known.ends.push(end),
-                // The first one is the longest.
-                None => shorter.push(Shorter {
-                    metric: outlier.metric,
-                    longest: outlier.duration_ns,
-                    ends: vec![end],
-                }),
-            }
+            let of_metric = entry(&mut shorter, outlier.metric);
+            of_metric.longest = of_metric.longest.max(outlier.duration_ns);
+            of_metric.ends.push(end);
         }
         let mut listed: Vec<_> = ranked.into_iter().map(|(_, outlier)| outlier).collect();
         listed.sort_by_cached_key(|(at, _)| *at);
-        let culprits = sums.into_iter().map(|sum| {
+        let culprits = sums.into_iter().map(|(name, sum)| {
             let id = ids[sum.worst.0];
             let row = listed.iter().position(|(at, it)| (*at, it.id) == id);
-            (sum, row)
+            (name, sum, row)
         });
         Self {
             culprits: culprits.collect(),
@@ -116,8 +116,8 @@ pub fn marks(recording: &Recording, recording_number: usize, name: &str) -> Vec<
         .collect();
     let column = |time| chart::column_of(&recording.timeline, time);
     let mut marked: BTreeSet<_> = marks.iter().map(|mark| column(mark.time)).collect();
-    let shorter = { recording.outliers.shorter.iter() }.filter(|it| is_here(&it.metric));
-    for time in shorter.flat_map(|it| &it.ends) {
+    let shorter = { recording.outliers.shorter.iter() }.filter(|(metric, _)| is_here(metric));
+    for time in shorter.flat_map(|(_, it)| &it.ends) {
         if marked.insert(column(*time)) {
             marks.push(Mark {
                 time: *time,
@@ -177,9 +177,9 @@ pub fn write(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
             }
         });
         let _ = write!(out, "<div id=\"more{number}\">");
-        for shorter in &recording.outliers.shorter {
+        for (metric, shorter) in &recording.outliers.shorter {
             let (number, longest) = (shorter.ends.len(), text(shorter.longest));
-            let metric = escaped(&shorter.metric);
+            let metric = escaped(metric);
             let _ = write!(
                 out,
                 "<p>And {number} more of {metric}, of {longest} at most.</p>"
@@ -198,18 +198,17 @@ fn by_culprit(out: &mut String, recording: &Recording, number: usize) {
     if sums.is_empty() {
         return;
     }
-    let times: Vec<_> = sums.iter().map(|(sum, _)| sum.ran_ns).collect();
-    let shares = schedhist_core::text::shares(&times);
+    let times: Vec<_> = sums.iter().map(|(_, sum, _)| sum.ran_ns).collect();
+    let shares = shares(&times);
     let heads = "<who had the CPU|outliers|time|<share of all|<the longest of them";
     table(out, true, heads, &mut |out| {
-        for ((sum, row), share) in sums.iter().zip(&shares).take(CULPRITS) {
+        for ((name, sum, row), share) in sums.iter().zip(&shares).take(CULPRITS) {
             out.push_str("<tr>");
-            left(out, " name", &escaped(&sum.name));
+            left(out, " name", &escaped(name));
             cell(out, sum.outliers);
             time(out, Some(sum.ran_ns));
-            let (whole, tenth) = (share / 10, share % 10);
             let rect = format!("<rect class=\"hot\" width=\"{share}\" height=\"100\"/>");
-            let bar = html::bar(&rect, &format!("{whole}.{tenth} %"));
+            let bar = html::bar(&rect, &format!("{} %", tenths(*share)));
             let _ = write!(out, "<td class=\"l bars\" data-v=\"{share}\">{bar}</td>");
             let ns = sum.worst.1;
             let link = match row {
@@ -245,7 +244,7 @@ fn outlier_row(out: &mut String, (end, clock): (u64, u64), outlier: &Outlier, ma
     let mut culprits: Vec<_> = outlier.culprits.iter().collect();
     culprits.sort_by_cached_key(|culprit| Reverse(culprit.ran_ns));
     let words = culprits.iter().take(5).map(|culprit| {
-        let share = culprit.ran_ns as f64 * 100.0 / outlier.duration_ns.max(1) as f64;
+        let share = percent(culprit.ran_ns, outlier.duration_ns);
         let task = task(&culprit.comm, culprit.pid);
         format!("{task} {} ({share:.1} %)", text(culprit.ran_ns))
     });

@@ -6,7 +6,12 @@ use std::collections::BTreeMap;
 
 use super::{Lanes, Note, Slice, Trace, Track, Unit};
 use schedhist_core::{
-    distribution::Quantile, engine::idle::WaitPart, raw::LongWaits, text::Outlier, window::Window,
+    distribution::Quantile,
+    engine::idle::WaitPart,
+    raw::LongWaits,
+    text::Outlier,
+    units::{clamp, percent},
+    window::Window,
 };
 
 /// The metrics of which the machine has quantiles.
@@ -108,7 +113,7 @@ impl Counters {
                     max: trace.counter(parent, "runq max", Unit::Nanoseconds),
                 }
             });
-            let busy = (window.busy(cpu) * 100 / u128::from(span)).min(100) as u64;
+            let busy = percent(clamp(window.busy(cpu)), span).min(100);
             let count = place.and_then(|place| cpu.counters.get(place)).copied();
             let p99 = shares[1].and_then(|share| runq.quantile_upper(share));
             trace.count(tracks.busy, begin, busy);

@@ -15,7 +15,6 @@ use crate::{outliers::shown::longest_first, table::Cell};
 /// times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependence {
-    pub name: String,
     /// Of how many outliers.
     pub chains: u64,
     /// For how long in all: what follows adds up to that.
@@ -53,7 +52,7 @@ impl Dependence {
     pub fn parts(&self, time: &dyn Fn(u64) -> String) -> Vec<(String, u64)> {
         let mut all: Vec<(String, u64)> = Vec::new();
         for (name, times) in &self.hops {
-            let what = format!("{name}: {}", did(parts(*times), time));
+            let what = format!("{name}: {}", did(&parts(*times), time));
             all.push((what, times.iter().sum()));
         }
         for (what, ns) in &self.rest {
@@ -84,38 +83,28 @@ impl Dependence {
 
 /// Adds the chain of an outlier, if it has one, to those of its group, or of its name if it has no
 /// group; `name` names a group.
-pub fn add(all: &mut Vec<Dependence>, outlier: &Outlier, name: &dyn Fn(u32) -> Option<String>) {
+pub fn add(
+    all: &mut Vec<(String, Dependence)>,
+    outlier: &Outlier,
+    name: &dyn Fn(u32) -> Option<String>,
+) {
     let Some(chain) = &outlier.chain else { return };
     let who = |group: u32, comm: &str| name(group).unwrap_or_else(|| pool(comm));
-    let victim = who(outlier.group, &outlier.comm);
-    let place = all.iter().position(|it| it.name == victim);
-    let place = place.unwrap_or_else(|| {
-        all.push(Dependence {
-            name: victim,
-            ..Dependence::default()
-        });
-        all.len() - 1
-    });
-    all[place].add(chain, &who);
+    entry(all, who(outlier.group, &outlier.comm)).add(chain, &who);
 }
 
-/// Returns the object of it.
-pub fn json(it: &Dependence) -> Cell {
-    let hop = |(name, [ran, waited, preempted, throttled]): &(String, [u64; 4])| {
-        Cell::Object(vec![
-            ("name".into(), Cell::from(name)),
-            ("ran_ns".into(), Cell::Time(*ran)),
-            ("waited_ns".into(), Cell::Time(*waited)),
-            ("preempted_ns".into(), Cell::Time(*preempted)),
-            ("throttled_ns".into(), Cell::Time(*throttled)),
-        ])
+/// Returns the object of what one group, or one name, depended on.
+pub fn json((name, it): &(String, Dependence)) -> Cell {
+    let hop = |(name, times): &(String, [u64; 4])| {
+        let name = [("name".into(), Cell::from(name))];
+        Cell::object(name.into_iter().chain(Cell::times(parts(*times))))
     };
-    Cell::Object(vec![
-        ("name".into(), Cell::from(&it.name)),
-        ("chains".into(), Cell::Number(it.chains.into())),
-        ("sum_ns".into(), Cell::Time(it.sum_ns)),
-        ("blocked_ns".into(), Cell::Time(it.blocked_ns)),
-        ("missing_ns".into(), Cell::Time(it.missing_ns)),
-        ("hops".into(), Cell::List(it.hops.iter().map(hop).collect())),
+    Cell::object([
+        ("name", Cell::from(name)),
+        ("chains", it.chains.into()),
+        ("sum_ns", Cell::Time(it.sum_ns)),
+        ("blocked_ns", Cell::Time(it.blocked_ns)),
+        ("missing_ns", Cell::Time(it.missing_ns)),
+        ("hops", it.hops.iter().map(hop).collect()),
     ])
 }

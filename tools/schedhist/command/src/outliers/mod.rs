@@ -18,6 +18,7 @@ use schedhist_core::text::{Outlier, OutlierParser};
 
 use crate::{
     error::{Error, Result},
+    output::note,
     setting::Setting,
     source::Source,
     sys::{self, Waiter, Woken},
@@ -86,11 +87,16 @@ impl Stream {
         })
     }
 
-    /// Returns how many outliers of all metrics were not reported since the stream was opened, as
-    /// there were too many: they have no number, so none is missed.
-    pub fn suppressed(&self, source: &Source) -> u64 {
+    /// Notes how many outliers were not reported since the stream was opened, as there were too
+    /// many: they have no number, so none is missed.
+    pub fn note_suppressed(&self, source: &Source) {
         let now = suppressed(source).zip(self.suppressed);
-        now.map_or(0, |(now, before)| now.saturating_sub(before))
+        match now.map_or(0, |(now, before)| now.saturating_sub(before)) {
+            0 => {}
+            number => note(format!(
+                "{number} outliers, of any metric, were not reported: outlier_rate"
+            )),
+        }
     }
 
     pub fn next(&mut self, deadline: Option<Instant>) -> Result<Next> {

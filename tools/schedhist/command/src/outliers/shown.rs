@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, fmt::Write};
 use schedhist_core::{
     chains::{Chain, Hop},
     stacks::Stack,
-    text::{shares, IdleCpu, Outlier},
-    units::Unit,
+    text::{IdleCpu, Outlier},
+    units::{shares, Unit},
 };
 
 use crate::{
@@ -131,34 +131,36 @@ fn chain_text(chain: &Chain, whole: u64, names: &Names) -> String {
     out
 }
 
+fn group_name(group: u32, names: &Names) -> Cell {
+    names.get(&group).map_or(Cell::Absent, Cell::from)
+}
+
 /// Returns the object of a chain.
 fn chain_json(chain: &Chain, names: &Names) -> Cell {
     let hops = chain.hops.iter().map(|hop| {
-        let mut fields = vec![
-            ("pid".into(), Cell::Number(hop.pid.into())),
+        let task = [
+            ("pid".into(), hop.pid.into()),
             ("comm".into(), Cell::from(&hop.comm)),
-            ("cpu".into(), Cell::Number(hop.cpu.into())),
-            ("group".into(), Cell::Number(hop.group.into())),
-            (
-                "group_name".into(),
-                names.get(&hop.group).map_or(Cell::Absent, Cell::from),
-            ),
+            ("cpu".into(), hop.cpu.into()),
+            ("group".into(), hop.group.into()),
+            ("group_name".into(), group_name(hop.group, names)),
             ("via".into(), Cell::from(&hop.via)),
-            ("slices".into(), Cell::Number(hop.slices.into())),
+            ("slices".into(), hop.slices.into()),
         ];
-        let parts = hop.parts().into_iter();
-        fields.extend(parts.map(|(what, ns)| (format!("{what}_ns").into(), Cell::Time(ns))));
-        if let Some((occupant, ns)) = &hop.behind {
-            fields.push(("behind".into(), Cell::from(occupant.name())));
-            fields.push(("behind_ns".into(), Cell::Time(*ns)));
-        }
-        Cell::Object(fields)
+        let behind = hop.behind.iter().flat_map(|(occupant, ns)| {
+            [
+                ("behind".into(), Cell::from(occupant.name())),
+                ("behind_ns".into(), Cell::Time(*ns)),
+            ]
+        });
+        let fields = task.into_iter().chain(Cell::times(hop.parts()));
+        Cell::object(fields.chain(behind))
     });
-    Cell::Object(vec![
-        ("end".into(), Cell::from(&chain.end)),
-        ("blocked_ns".into(), Cell::Time(chain.blocked_ns)),
-        ("missing_ns".into(), Cell::Time(chain.missing_ns)),
-        ("hops".into(), Cell::List(hops.collect())),
+    Cell::object([
+        ("end", Cell::from(&chain.end)),
+        ("blocked_ns", Cell::Time(chain.blocked_ns)),
+        ("missing_ns", Cell::Time(chain.missing_ns)),
+        ("hops", hops.collect()),
     ])
 }
 
@@ -185,15 +187,14 @@ pub fn json(
     stack: Option<&Option<Stack>>,
     chain: bool,
 ) -> String {
-    let group_name = |group| names.get(&group).map_or(Cell::Absent, Cell::from);
     let culprits = outlier.culprits.iter().map(|culprit| {
-        Cell::Object(vec![
-            ("pid".into(), Cell::Number(culprit.pid.into())),
-            ("comm".into(), Cell::from(&culprit.comm)),
-            ("group".into(), Cell::Number(culprit.group.into())),
-            ("group_name".into(), group_name(culprit.group)),
-            ("ran_ns".into(), Cell::Number(culprit.ran_ns.into())),
-            ("slices".into(), Cell::Number(culprit.slices.into())),
+        Cell::object([
+            ("pid", culprit.pid.into()),
+            ("comm", Cell::from(&culprit.comm)),
+            ("group", culprit.group.into()),
+            ("group_name", group_name(culprit.group, names)),
+            ("ran_ns", culprit.ran_ns.into()),
+            ("slices", culprit.slices.into()),
         ])
     });
     let idle = |cell: fn(&IdleCpu) -> Cell| outlier.idle.as_ref().map_or(Cell::Absent, cell);
@@ -203,40 +204,31 @@ pub fn json(
         { it.as_ref() }.map_or(Cell::Unknown, |chain| chain_json(chain, names))
     };
     let frames = |stack: &Option<Stack>| stack.as_ref().map_or(Cell::Unknown, |it| Cell::texts(it));
-    let fields = vec![
-        ("schema".into(), Cell::from("schedhist.outlier.v1")),
-        ("id".into(), Cell::Number(outlier.id.into())),
-        ("unix_ns".into(), Cell::time(unix_ns)),
-        ("start_ns".into(), Cell::time(outlier.start_ns)),
-        ("end_ns".into(), Cell::time(outlier.end_ns)),
-        ("metric".into(), Cell::from(&outlier.metric)),
-        ("cause".into(), cause.map_or(Cell::Unknown, Cell::from)),
-        ("cpu".into(), Cell::Number(outlier.cpu.into())),
-        ("duration_ns".into(), Cell::Time(outlier.duration_ns)),
-        ("missing_ns".into(), Cell::Time(outlier.missing_ns)),
-        ("pid".into(), Cell::Number(outlier.pid.into())),
-        ("comm".into(), Cell::from(&outlier.comm)),
-        ("group".into(), Cell::Number(outlier.group.into())),
-        ("group_name".into(), group_name(outlier.group)),
-        (
-            "reported_before_end".into(),
-            if is_end {
-                Cell::Flag(true)
-            } else {
-                Cell::Absent
-            },
-        ),
-        ("culprits".into(), Cell::List(culprits.collect())),
-        (
-            "idle_cpu".into(),
-            idle(|idle| Cell::Number(idle.cpu.into())),
-        ),
-        ("idle_ns".into(), idle(|idle| Cell::Time(idle.ns))),
-        ("distance".into(), idle(|idle| Cell::from(&idle.distance))),
-        ("stack".into(), stack.map_or(Cell::Absent, frames)),
-        ("chain".into(), chain.map_or(Cell::Absent, of_chain)),
+    let is_end = is_end.then_some(Cell::Flag(true));
+    let fields = [
+        ("schema", Cell::from("schedhist.outlier.v1")),
+        ("id", outlier.id.into()),
+        ("unix_ns", Cell::time(unix_ns)),
+        ("start_ns", Cell::time(outlier.start_ns)),
+        ("end_ns", Cell::time(outlier.end_ns)),
+        ("metric", Cell::from(&outlier.metric)),
+        ("cause", cause.map_or(Cell::Unknown, Cell::from)),
+        ("cpu", outlier.cpu.into()),
+        ("duration_ns", Cell::Time(outlier.duration_ns)),
+        ("missing_ns", Cell::Time(outlier.missing_ns)),
+        ("pid", outlier.pid.into()),
+        ("comm", Cell::from(&outlier.comm)),
+        ("group", outlier.group.into()),
+        ("group_name", group_name(outlier.group, names)),
+        ("reported_before_end", is_end.unwrap_or(Cell::Absent)),
+        ("culprits", culprits.collect()),
+        ("idle_cpu", idle(|idle| idle.cpu.into())),
+        ("idle_ns", idle(|idle| Cell::Time(idle.ns))),
+        ("distance", idle(|idle| Cell::from(&idle.distance))),
+        ("stack", stack.map_or(Cell::Absent, frames)),
+        ("chain", chain.map_or(Cell::Absent, of_chain)),
     ];
-    Cell::Object(fields).line()
+    Cell::object(fields).line()
 }
 
 #[cfg(test)]

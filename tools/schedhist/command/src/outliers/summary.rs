@@ -2,20 +2,17 @@
 
 //! `watch --summary`: outliers added up, by who had the CPU, who waited, and where.
 
-use std::fmt::Write;
+use std::{cmp::Reverse, fmt::Write};
 
 use schedhist_core::{
     culprits::{self, Sums},
-    text::{shares, Outlier},
-    units::Unit,
+    text::Outlier,
+    units::{shares, tenths, Unit},
 };
 
 use crate::{
-    outliers::{
-        dependence::{self, Dependence},
-        shown::longest_first,
-    },
-    output::wrap,
+    outliers::dependence::{self, Dependence},
+    output::{share_line, wrap},
     table::Cell,
 };
 
@@ -44,7 +41,8 @@ pub struct Summary {
     /// As in [`PARTS`].
     parts: [Sums; 4],
     has_groups: bool,
-    chains: Vec<Dependence>,
+    /// What each group, or name, depended on.
+    chains: Vec<(String, Dependence)>,
 }
 
 impl Summary {
@@ -83,7 +81,7 @@ impl Summary {
     }
 
     /// Returns the parts that say something, each with its heading and the place of it.
-    fn parts(&self) -> impl Iterator<Item = (usize, Vec<culprits::Sum>)> + '_ {
+    fn parts(&self) -> impl Iterator<Item = (usize, Vec<(String, culprits::Sum)>)> + '_ {
         let all = self.parts.iter().map(Sums::sorted).enumerate();
         all.filter(|(place, sums)| !sums.is_empty() && (*place != 1 || self.has_groups))
     }
@@ -131,27 +129,26 @@ impl Summary {
         let mut out = String::new();
         for (place, sums) in self.parts() {
             let _ = writeln!(out, "{}:", PARTS[place].1);
-            let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();
-            for (sum, share) in sums.iter().zip(shares(&times)).take(MAX_ROWS) {
-                let (whole, tenth, ran) = (share / 10, share % 10, time(sum.ran_ns));
-                let (count, name) = (sum.outliers, &sum.name);
-                let _ = writeln!(out, "  {whole:>3}.{tenth}% {ran:>8} in {count:>4}  {name}");
+            let times: Vec<_> = sums.iter().map(|(_, sum)| sum.ran_ns).collect();
+            for ((name, sum), share) in sums.iter().zip(shares(&times)).take(MAX_ROWS) {
+                let (share, ran) = (tenths(share), time(sum.ran_ns));
+                let count = sum.outliers;
+                let _ = writeln!(out, "  {share:>5}% {ran:>8} in {count:>4}  {name}");
             }
             if sums.len() > MAX_ROWS {
                 let _ = writeln!(out, "  and {} more", sums.len() - MAX_ROWS);
             }
         }
         let all = self.chains();
-        for it in all.iter().take(MAX_ROWS) {
+        for (name, it) in all.iter().take(MAX_ROWS) {
             let s = if it.chains == 1 { "" } else { "s" };
             let (chains, sum) = (it.chains, time(it.sum_ns));
-            let head = format!("what {} depended on, by {chains} chain{s}, {sum}:", it.name);
+            let head = format!("what {name} depended on, by {chains} chain{s}, {sum}:");
             wrap(&mut out, &head);
             let parts = it.parts(&time);
             let times: Vec<_> = parts.iter().map(|(_, ns)| *ns).collect();
             for ((what, ns), share) in parts.iter().zip(shares(&times)).take(MAX_ROWS) {
-                let (whole, tenth, ns) = (share / 10, share % 10, time(*ns));
-                wrap(&mut out, &format!("  {whole:>3}.{tenth}% {ns:>8}  {what}"));
+                share_line(&mut out, share, *ns, what);
             }
             if parts.len() > MAX_ROWS {
                 let _ = writeln!(out, "  and {} more", parts.len() - MAX_ROWS);
@@ -165,51 +162,42 @@ impl Summary {
     }
 
     /// Returns what whose tasks depended on, the longest time first.
-    fn chains(&self) -> Vec<&Dependence> {
-        let all = self.chains.iter();
-        let mut all: Vec<_> = all.map(|it| (it.name.clone(), it.sum_ns)).collect();
-        longest_first(&mut all);
-        let of = |(name, _): &(String, u64)| self.chains.iter().find(|it| it.name == *name);
-        all.iter().filter_map(of).collect()
+    fn chains(&self) -> Vec<&(String, Dependence)> {
+        let mut all: Vec<_> = self.chains.iter().collect();
+        all.sort_by_cached_key(|(_, it)| Reverse(it.sum_ns));
+        all
     }
 
     pub fn json(&self, metric: &str, threshold: u64, (seen, missed): (u64, u64)) -> String {
         let worst = self.worst.as_ref();
         let mut fields = vec![
-            ("schema".into(), Cell::from("schedhist.outliers.v1")),
-            ("metric".into(), Cell::from(metric)),
-            ("threshold_ns".into(), Cell::Time(threshold)),
-            ("count".into(), Cell::Number(self.count.into())),
-            ("ongoing".into(), Cell::Number(self.ongoing(seen).into())),
-            ("missed".into(), Cell::Number(missed.into())),
-            ("sum_ns".into(), Cell::Time(self.sum_ns)),
-            (
-                "worst_ns".into(),
-                Cell::time(worst.map(|it| it.duration_ns)),
-            ),
-            (
-                "worst_id".into(),
-                worst.map_or(Cell::Unknown, |it| Cell::Number(it.id.into())),
-            ),
+            ("schema", Cell::from("schedhist.outliers.v1")),
+            ("metric", Cell::from(metric)),
+            ("threshold_ns", Cell::Time(threshold)),
+            ("count", self.count.into()),
+            ("ongoing", self.ongoing(seen).into()),
+            ("missed", missed.into()),
+            ("sum_ns", Cell::Time(self.sum_ns)),
+            ("worst_ns", Cell::time(worst.map(|it| it.duration_ns))),
+            ("worst_id", Cell::number(worst.map(|it| it.id))),
         ];
         for (place, sums) in self.parts() {
-            let object = |sum: &culprits::Sum| {
-                Cell::Object(vec![
-                    ("name".into(), Cell::from(&sum.name)),
-                    ("outliers".into(), Cell::Number(sum.outliers.into())),
-                    ("sum_ns".into(), Cell::Time(sum.ran_ns)),
-                    ("worst_ns".into(), Cell::Time(sum.worst.1)),
+            let object = |(name, sum): &(String, culprits::Sum)| {
+                Cell::object([
+                    ("name", Cell::from(name)),
+                    ("outliers", sum.outliers.into()),
+                    ("sum_ns", Cell::Time(sum.ran_ns)),
+                    ("worst_ns", Cell::Time(sum.worst.1)),
                 ])
             };
-            let list = Cell::List(sums.iter().map(object).collect());
-            fields.push((PARTS[place].0.into(), list));
+            fields.push((PARTS[place].0, sums.iter().map(object).collect()));
         }
         let chains = self.chains();
         if !chains.is_empty() {
-            let list = Cell::List(chains.into_iter().map(dependence::json).collect());
-            fields.push(("chains".into(), list));
+            let list = chains.into_iter().map(dependence::json).collect();
+            fields.push(("chains", list));
         }
-        Cell::Object(fields).line()
+        Cell::object(fields).line()
     }
 }
 

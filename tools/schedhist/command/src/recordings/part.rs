@@ -4,7 +4,7 @@
 
 use std::{path::Path, time::Duration};
 
-use chrono::{DateTime, Days, Local, NaiveDate, NaiveTime};
+use chrono::{Days, Local, NaiveDate, NaiveTime};
 
 use schedhist_core::units::nanoseconds;
 
@@ -13,6 +13,7 @@ use crate::{
     error::{Error, Result},
     options::Parsed,
     recordings::reader::{self, Event, Losses},
+    sys::local,
 };
 
 /// A part of a recording, in nanoseconds since its first snapshot.
@@ -256,10 +257,6 @@ fn first_after(date: Option<NaiveDate>, time: NaiveTime, begin: u64) -> Result<u
         _ => next(),
     };
     found.ok_or_else(|| no_such_time(day, time))
-}
-
-fn local(unix_ns: u64) -> DateTime<Local> {
-    DateTime::from_timestamp_nanos(i64::try_from(unix_ns).unwrap_or(i64::MAX)).into()
 }
 
 /// Returns a time of the local clock as if there were no time zones, in nanoseconds since 1970.

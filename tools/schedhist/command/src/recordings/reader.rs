@@ -108,17 +108,17 @@ impl Losses {
     /// Returns what was lost as JSON, an object to a line.
     pub fn json(&self) -> String {
         let line = |(path, lost): &(PathBuf, Lost)| {
-            let fields = vec![
-                ("schema".into(), Cell::from("schedhist.lost.v1")),
-                ("file".into(), Cell::from(&*path.to_string_lossy())),
-                ("why".into(), Cell::from(&lost.why)),
-                ("at".into(), Cell::Number(lost.at.into())),
-                ("bytes".into(), Cell::Number(lost.bytes.into())),
-                ("snapshots".into(), Cell::Number(lost.snapshots.into())),
-                ("span_ns".into(), Cell::time(lost.span)),
-                ("is_cut".into(), Cell::Flag(lost.is_cut)),
+            let fields = [
+                ("schema", Cell::from("schedhist.lost.v1")),
+                ("file", Cell::from(&*path.to_string_lossy())),
+                ("why", Cell::from(&lost.why)),
+                ("at", lost.at.into()),
+                ("bytes", lost.bytes.into()),
+                ("snapshots", lost.snapshots.into()),
+                ("span_ns", Cell::time(lost.span)),
+                ("is_cut", Cell::Flag(lost.is_cut)),
             ];
-            Cell::Object(fields).line()
+            Cell::object(fields).line()
         };
         self.0.iter().map(line).collect()
     }
@@ -334,16 +334,21 @@ pub fn walk_quietly(path: &Path, mut tell: impl FnMut(Event<'_>) -> Result) -> R
     walk_with(reader, WHOLE, &mut tell)
 }
 
+/// Which groups of a part without a gap were told.
+enum GroupsOfPart {
+    /// None yet. The last ones before the chosen part, if there are any, begin what they do in it.
+    Before(Option<(Groups, u64)>),
+    Within,
+    /// Those at the end of the chosen part, or the first ones after it, too.
+    Over,
+}
+
 /// Where a walk is.
 struct Walk {
     range: Range,
     course: Course,
     part: Option<Part>,
-    /// The last groups before the chosen part, which begin what they do in it; whether some of
-    /// this part were told; and whether there were some after it, which end that.
-    groups: Option<(Groups, u64)>,
-    has_groups: bool,
-    are_groups_over: bool,
+    groups: GroupsOfPart,
     /// The wall clock at the first snapshot, as the last one has it.
     clock: u64,
     outliers: BTreeSet<(u64, Option<u64>)>,
@@ -393,22 +398,26 @@ impl Walk {
     fn groups(&mut self, groups: Groups, tell: Tell<'_>) -> Result {
         let at = self.course.of(groups.time);
         if at < self.range.0 {
-            self.groups = Some((groups, at));
+            self.groups = GroupsOfPart::Before(Some((groups, at)));
             return Ok(());
         }
         self.tell_groups_before(tell)?;
-        // Those after it end what others have begun.
-        if self.are_groups_over || (at > self.range.1 && !self.has_groups) {
-            return Ok(());
+        match self.groups {
+            GroupsOfPart::Over => return Ok(()),
+            // Those after it end what others have begun.
+            GroupsOfPart::Before(_) if at > self.range.1 => return Ok(()),
+            _ if at >= self.range.1 => self.groups = GroupsOfPart::Over,
+            _ => self.groups = GroupsOfPart::Within,
         }
-        self.are_groups_over = at >= self.range.1;
-        self.has_groups = true;
         tell(Event::Groups(groups, at))
     }
 
     fn tell_groups_before(&mut self, tell: Tell<'_>) -> Result {
-        self.groups.take().map_or(Ok(()), |(groups, at)| {
-            self.has_groups = true;
+        let GroupsOfPart::Before(before) = &mut self.groups else {
+            return Ok(());
+        };
+        before.take().map_or(Ok(()), |(groups, at)| {
+            self.groups = GroupsOfPart::Within;
             tell(Event::Groups(groups, at))
         })
     }
@@ -419,7 +428,7 @@ impl Walk {
         if self.part.as_ref().is_some_and(|part| part.last.is_some()) {
             self.tell_groups_before(tell)?;
         }
-        (self.groups, self.has_groups) = (None, false);
+        self.groups = GroupsOfPart::Before(None);
         self.end(tell)
     }
 
@@ -452,9 +461,7 @@ fn walk_with(mut reader: Reader, range: Range, tell: Tell<'_>) -> Result<Losses>
         range,
         course: Course::default(),
         part: None,
-        groups: None,
-        has_groups: false,
-        are_groups_over: false,
+        groups: GroupsOfPart::Before(None),
         clock: 0,
         outliers: BTreeSet::new(),
     };

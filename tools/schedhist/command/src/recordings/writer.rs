@@ -5,7 +5,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::ErrorKind::NotFound,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -69,9 +69,7 @@ fn locked(path: &Path, operation: FlockOperation) -> Result<Option<File>> {
 
 /// Returns whether an open file has this name.
 fn has_name(file: &File, path: &Path) -> bool {
-    let id = |about: fs::Metadata| (about.dev(), about.ino());
-    let ids = (file.metadata().map(id), fs::metadata(path).map(id));
-    matches!(ids, (Ok(a), Ok(b)) if a == b)
+    files::are_same(file.metadata(), fs::metadata(path))
 }
 
 impl Writer {

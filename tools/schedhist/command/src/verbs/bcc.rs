@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 use schedhist_core::{
     distribution::Distribution,
     engine::group::records::GroupMetric,
-    groups::GroupWindow,
+    groups::{group_metric, GroupWindow},
     log2::Log2,
     raw::{Group, Groups},
 };
@@ -266,7 +266,7 @@ fn tables(args: &Bcc, mut whose: Whose, source: &Source, table: &Table) -> Resul
         &mut |interval, reading| {
             let mut out = String::from("\n");
             if args.timestamp {
-                let time = sys::time_of_day(interval.unix_ns / 1_000_000_000);
+                let time = sys::time_of_day(interval.unix_ns);
                 out += &format!("{time:<8}\n");
             }
             let all = match &mut groups {
@@ -305,25 +305,19 @@ impl OfGroups {
         let sections = sections(&self.last, &now, &self.metrics, what);
         note_refused(now.refused, &self.whose, sections.is_empty());
         self.last = now;
-        let mut all: Option<Distribution> = None;
+        let mut all = Distribution::new(self.last.scheme);
         for (head, samples) in sections {
             *out += &head;
-            let samples = table.write(out, samples);
-            match &mut all {
-                Some(all) => all.merge(&samples),
-                None => all = Some(samples),
-            }
+            all.merge(&table.write(out, samples));
         }
-        Ok(all.unwrap_or_else(|| Distribution::new(reading.timed.snapshot.scheme)))
+        Ok(all)
     }
 }
 
 /// Returns the metrics of groups; fails if groups do not have one of them.
 fn group_metrics(names: &[String]) -> Result<Vec<GroupMetric>> {
     let metric = |name: &String| {
-        let mut all = GroupMetric::ALL.into_iter();
-        let found = all.find(|metric| metric.name() == name);
-        found.ok_or_else(|| {
+        group_metric(name).ok_or_else(|| {
             Error::usage(format!(
                 "groups have no histogram of {name}, so -p, -P, -L, -c and --pidnss cannot show it"
             ))

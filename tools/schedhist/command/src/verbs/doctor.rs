@@ -4,7 +4,9 @@
 
 use std::{fs, path::Path};
 
-use schedhist_core::{engine::group::records::GroupMetric, laws, raw::Group, window};
+use schedhist_core::{
+    engine::group::records::GroupMetric, laws, raw::Group, units::percent, window,
+};
 
 use crate::{
     error::{verdict, Result},
@@ -350,14 +352,11 @@ fn steal(_: &Source) -> Found {
         .collect();
     let all: u64 = numbers.iter().take(8).sum();
     let stolen = numbers.get(7).copied().unwrap_or_default();
-    if stolen * 100 > all {
-        return warning(
-            format!(
-                "{} % of the time was stolen by the host",
-                stolen * 100 / all.max(1)
-            ),
+    match percent(stolen, all) {
+        0 => good("less than 1 % of the time"),
+        stolen => warning(
+            format!("{stolen} % of the time was stolen by the host"),
             "a task that seems to run may wait for the host: measure there, too",
-        );
+        ),
     }
-    good("less than 1 % of the time")
 }

@@ -10,8 +10,7 @@ use schedhist_core::{
     },
     groups::{offenders, GroupRow, GroupWindow, Offender, CLASSES},
     raw::Groups,
-    text::shares,
-    units::tasks_on_average,
+    units::{percent, shares, tasks_on_average},
 };
 
 use crate::{
@@ -129,7 +128,7 @@ impl Shown<'_> {
     /// Returns a table without columns but those of the interval.
     fn table<'b, R>(&'b self, what: &str, schema: &'static str, rows: Vec<R>) -> Table<'b, R> {
         let columns = vec![
-            Column::new("unix_ns", |_| Cell::Number(self.interval.unix_ns.into())),
+            Column::new("unix_ns", |_| self.interval.unix_ns.into()),
             Column::new("span_ns", |_| Cell::time(self.interval.window.span)),
         ];
         let mut table = Table::new(schema, columns, rows);
@@ -192,8 +191,7 @@ impl Shown<'_> {
             _ => column,
         }));
         columns.extend(CLASSES.iter().enumerate().map(|(class, heading)| {
-            let share =
-                move |(row, _): &Row| Cell::Number((shares(&row.ended_ns)[class] / 10).into());
+            let share = move |(row, _): &Row| (shares(&row.ended_ns)[class] / 10).into();
             let gap = if class == 0 { 2 } else { 1 };
             Column::text(share).right(*heading, heading.len()).gap(gap)
         }));
@@ -222,7 +220,7 @@ impl Shown<'_> {
         let (offenders, unnamed) = offenders(rows);
         let kept = { offenders.iter() }.fold(unnamed, |all, it| all.saturating_add(it.kept_ns));
         let span = self.between.span;
-        let share = move |it: &Offender| Cell::Number(percent(it.kept_ns, kept));
+        let share = move |it: &Offender| percent(it.kept_ns, kept).into();
         let name = |it: &Offender| Cell::from(&it.name);
         let mut table = self.table("offenders", "schedhist.offender.v1", offenders);
         table.columns.extend([
@@ -277,11 +275,7 @@ impl Shown<'_> {
 /// Returns names with times for JSON.
 fn pairs<'a>(all: impl Iterator<Item = (&'a String, u64)>) -> Cell {
     let pair = |(name, ns): (&String, u64)| Cell::List(vec![Cell::from(name), Cell::Time(ns)]);
-    Cell::List(all.map(pair).collect())
-}
-
-fn percent(part: u64, whole: u64) -> i128 {
-    i128::from(part) * 100 / i128::from(whole.max(1))
+    all.map(pair).collect()
 }
 
 /// Returns a line below a row, with a name that has room in it.

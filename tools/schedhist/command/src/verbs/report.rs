@@ -254,19 +254,10 @@ fn hlog(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
 fn hgrm(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
     let contents = reader::read(&args.input[0], &args.when, |_| Ok(()))?;
     note_off(&contents, metric)?;
-    let mut all: Option<Distribution> = None;
-    for (before, after) in &contents.spans {
-        let one = samples(before, after, metric)?;
-        match &mut all {
-            Some(all) if all.scheme != one.scheme => {
-                let why = "the precision changed meanwhile: choose a part by --time";
-                return Err(Error::new(why));
-            }
-            Some(all) => all.merge(&one),
-            None => all = Some(one),
-        }
-    }
-    let all = all.ok_or_else(|| no_interval(false))?;
-    printer.print(&hdr::percentiles(&all));
+    let spans = { contents.spans.iter() }.map(|(before, after)| samples(before, after, metric));
+    let spans = spans.collect::<Result<Vec<_>>>()?;
+    let all = Distribution::sum(spans.into_iter())
+        .map_err(|why| Error::new(why).with_remedy("choose a part by --time"))?;
+    printer.print(&hdr::percentiles(&all.ok_or_else(|| no_interval(false))?));
     Ok(contents.lost.status())
 }

@@ -2,7 +2,7 @@
 
 //! `runqslower`: the letters and the columns of BCC's tool of this name, and all culprits.
 
-use schedhist_core::text::Outlier;
+use schedhist_core::{culprits::is_wait, text::Outlier};
 
 use crate::{
     cli::Runqslower,
@@ -52,21 +52,19 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
     print(&head)?;
     let mut ended = 0;
     while let Next::Some(found, missed) = stream.next(None)? {
+        let is_long = |outlier: &&Outlier| is_wait(outlier) && outlier.duration_ns > min_ns;
         let is_wanted = |outlier: &&Outlier| {
-            outlier.metric.starts_with("runq")
-                && outlier.duration_ns > min_ns
-                && tid.is_none_or(|tid| outlier.pid == tid as i32)
+            tid.is_none_or(|tid| outlier.pid == tid as i32)
                 && pid.is_none_or(|pid| is_thread_of(outlier.pid, pid))
         };
         // Whose thread it was cannot be told any more.
-        let has_ended = |it: &&Outlier| {
-            let is_wait = it.metric.starts_with("runq") && it.duration_ns > min_ns;
-            pid.is_some() && is_wait && !exists(&format!("/proc/{}", it.pid))
-        };
-        ended += found.iter().filter(has_ended).count();
-        let time = sys::time_of_day(unix_ns() / 1_000_000_000);
+        let has_ended =
+            |outlier: &&Outlier| pid.is_some() && !exists(&format!("/proc/{}", outlier.pid));
+        let waits = found.iter().filter(is_long);
+        ended += waits.clone().filter(has_ended).count();
+        let time = sys::time_of_day(unix_ns());
         let mut out = String::new();
-        for outlier in found.iter().filter(is_wanted) {
+        for outlier in waits.filter(is_wanted) {
             let us = outlier.duration_ns / 1_000;
             out += &format!("{time:<8} {:<16} {:<6} {us:>14}", outlier.comm, outlier.pid);
             let mut culprits: Vec<_> = outlier.culprits.iter().collect();
@@ -93,10 +91,7 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
             "{ended} waits of threads of any process are not shown: the threads had ended"
         ));
     }
-    match stream.suppressed(source) {
-        0 => {}
-        number => note(format!("{number} outliers were not reported: outlier_rate")),
-    }
+    stream.note_suppressed(source);
     Ok(())
 }
 

@@ -196,12 +196,7 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         has_skipped: false,
     };
     let ended = watcher.watch(&mut stream, &names);
-    match stream.suppressed(source) {
-        0 => {}
-        number => note(format!(
-            "{number} outliers, of any metric, were not reported: outlier_rate"
-        )),
-    }
+    stream.note_suppressed(source);
     let (seen, missed) = (watcher.seen, watcher.missed);
     let printed = match (args.quiet, &watcher.summary) {
         (_, Some(summary)) => print(&match args.json {

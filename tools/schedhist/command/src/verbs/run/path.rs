@@ -11,9 +11,9 @@ use std::{
 };
 
 use schedhist_core::{
+    chains::did,
     path::{Occupant, Path, Slices, Times},
-    text::shares,
-    units::Unit,
+    units::{shares, Unit},
 };
 
 use crate::{
@@ -120,36 +120,24 @@ impl PathReader {
 /// Returns a line with an object; `missed` is how many slices were not seen.
 fn json(path: &Path, title: &str, missed: u64) -> String {
     let task = |(name, times): (&String, &Times)| {
-        let parts = times.parts().into_iter();
-        let parts = parts.map(|(what, ns)| (format!("{what}_ns").into(), Cell::Time(ns)));
-        Cell::Object(
-            [("name".into(), Cell::from(name))]
-                .into_iter()
-                .chain(parts)
-                .collect(),
-        )
+        let name = [("name".into(), Cell::from(name))];
+        Cell::object(name.into_iter().chain(Cell::times(times.parts())))
     };
     let behind = |(occupant, ns): (&Occupant, &u64)| {
-        Cell::Object(vec![
-            ("name".into(), Cell::from(occupant.name())),
-            ("sum_ns".into(), Cell::Time(*ns)),
+        Cell::object([
+            ("name", Cell::from(occupant.name())),
+            ("sum_ns", Cell::Time(*ns)),
         ])
     };
-    Cell::Object(vec![
-        ("schema".into(), Cell::from("schedhist.path.v1")),
-        ("command".into(), Cell::from(title)),
-        ("wall_ns".into(), Cell::Time(path.wall)),
-        ("unseen_ns".into(), Cell::Time(path.unseen)),
-        ("missed_slices".into(), Cell::Number(missed.into())),
-        ("wakeups".into(), Cell::Number(path.wakeups.into())),
-        (
-            "tasks".into(),
-            Cell::List(path.tasks.iter().map(task).collect()),
-        ),
-        (
-            "behind".into(),
-            Cell::List(path.behind.iter().map(behind).collect()),
-        ),
+    Cell::object([
+        ("schema", Cell::from("schedhist.path.v1")),
+        ("command", Cell::from(title)),
+        ("wall_ns", Cell::Time(path.wall)),
+        ("unseen_ns", Cell::Time(path.unseen)),
+        ("missed_slices", missed.into()),
+        ("wakeups", path.wakeups.into()),
+        ("tasks", path.tasks.iter().map(task).collect()),
+        ("behind", path.behind.iter().map(behind).collect()),
     ])
     .line()
 }
@@ -170,11 +158,8 @@ fn text(path: &Path, title: &str) -> String {
     rows.push(path.unseen);
     let shares = shares(&rows);
     for ((name, times), share) in tasks.iter().zip(&shares).take(SHOWN) {
-        let parts = times.parts().into_iter().filter(|(_, ns)| *ns != 0);
-        let parts: Vec<_> = parts
-            .map(|(what, ns)| format!("{what} {}", time(ns)))
-            .collect();
-        line(&mut out, *share, times.sum(), name, &parts.join(", "));
+        let parts = did(&times.parts(), &time);
+        line(&mut out, *share, times.sum(), name, &parts);
     }
     let others: u64 = tasks.iter().skip(SHOWN).map(|(_, times)| times.sum()).sum();
     if others != 0 {

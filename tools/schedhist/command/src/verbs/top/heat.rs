@@ -169,8 +169,8 @@ fn axis(times: &[u64]) -> Vec<(usize, String)> {
         let is_round = pair[0] / step != pair[1] / step;
         let is_free = { labels.last() }.is_none_or(|(last, _)| place + 1 - last >= APART);
         if is_round && is_free {
-            let seconds = pair[1] / step * step / 1_000;
-            labels.push((place + 1, sys::time_of_day(seconds)));
+            let time = pair[1] / step * step * 1_000_000;
+            labels.push((place + 1, sys::time_of_day(time)));
         }
     }
     labels

@@ -14,8 +14,8 @@ use ratatui::{
 use schedhist_core::{
     culprits,
     groups::{GroupRow, CLASSES},
-    text::{shares, Outlier},
-    units::{tasks, tasks_on_average},
+    text::Outlier,
+    units::{percent, shares, tasks, tasks_on_average, tenths},
 };
 
 use super::{
@@ -350,14 +350,14 @@ impl View<'_> {
         (name_width, most_width): (usize, usize),
     ) -> Line<'static> {
         // Recordings have groups of longer intervals.
-        let whole = u128::from(moment.groups.span.unwrap_or(0).max(1));
-        let percent = |ns: u64| match moment.span {
-            Some(_) => format!("{}%", u128::from(ns) * 100 / whole),
-            None => text(Some(ns)),
+        let whole = moment.groups.span.unwrap_or(0);
+        let ran = match moment.span {
+            Some(_) => format!("{}%", percent(group.oncpu_ns, whole)),
+            None => text(Some(group.oncpu_ns)),
         };
         let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups.span));
         let name = cut(&group.name, name_width - 1);
-        let (ran, waiting) = (percent(group.oncpu_ns), average(group.waits.1));
+        let waiting = average(group.waits.1);
         let first = format!("{mark}{name:<name_width$}{ran:>6}{waiting:>9}     ");
         let mut line = vec![span(&first, Style::new())];
         for (class, share) in shares(&group.ended_ns).iter().enumerate() {
@@ -455,9 +455,9 @@ impl View<'_> {
     fn by_culprit(&self, moment: &Moment) -> Lines {
         let waits = self.outliers_until(moment).map(|it| &it.outlier);
         let sums = culprits::by(waits.filter(|it| culprits::is_wait(it)), culprits::comm);
-        let times: Vec<_> = sums.iter().map(|sum| sum.ran_ns).collect();
-        let line = |(sum, share): (culprits::Sum, u32)| {
-            let share = format!("{:>3}.{} %", share / 10, share % 10);
+        let times: Vec<_> = sums.iter().map(|(_, sum)| sum.ran_ns).collect();
+        let line = |((name, sum), share): ((String, culprits::Sum), u32)| {
+            let share = format!("{:>5} %", tenths(share));
             let about = format!(
                 "  {:>8} in {} outliers, the worst of {}",
                 text(Some(sum.ran_ns)),
@@ -467,7 +467,7 @@ impl View<'_> {
             Line::from(vec![
                 span(&share, Style::new()),
                 span(&about, Style::new()),
-                span(&format!("  {}", sum.name), self.look.warn()),
+                span(&format!("  {name}"), self.look.warn()),
             ])
         };
         sums.into_iter().zip(shares(&times)).map(line).collect()
@@ -476,7 +476,7 @@ impl View<'_> {
     fn outlier(&self, time: u64, outlier: &Outlier) -> Line<'static> {
         let what = format!(
             "{} {:>7} {}:{} on {}",
-            sys::time_of_day(time / 1_000_000_000),
+            sys::time_of_day(time),
             text(Some(outlier.duration_ns)),
             outlier.comm,
             outlier.pid,
@@ -484,7 +484,7 @@ impl View<'_> {
         );
         let mut culprits: Vec<_> = outlier.culprits.iter().collect();
         culprits.sort_by_cached_key(|culprit| Reverse(culprit.ran_ns));
-        let percent = |ns: u64| u128::from(ns) * 100 / u128::from(outlier.duration_ns.max(1));
+        let percent = |ns| percent(ns, outlier.duration_ns);
         let least = culprits
             .first()
             .map_or(0, |culprit| percent(culprit.ran_ns).min(1));

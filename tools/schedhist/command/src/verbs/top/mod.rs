@@ -19,9 +19,7 @@ use std::{
 
 use schedhist_core::{
     chains,
-    distribution::Distribution,
-    engine::group::records::GroupMetric,
-    groups::GroupWindow,
+    groups::{group_metric, GroupWindow},
     limits::{Judged, Limit, Samples},
     raw::Groups,
     recording::file::TimedSnapshot,
@@ -176,14 +174,9 @@ impl Feed<'_> {
         let names = self.last.as_ref().map(|last| &last.timed.snapshot.names);
         let rows = group.zip(names).map(|(group, names)| {
             let row = |metric: &schedhist_core::raw::Metric| {
-                let of = match &*metric.name {
-                    "oncpu" => GroupMetric::Oncpu,
-                    "runq" => GroupMetric::Runq,
-                    "offcpu" => GroupMetric::Offcpu,
-                    // A group has no others.
-                    _ => return history::row_of(&Distribution::new(groups.scheme)),
-                };
-                history::row_of(&between.samples(group, &[of]))
+                // Of a metric that groups do not have, there are none.
+                let of = group_metric(&metric.name);
+                history::row_of(&between.samples(group, of.as_slice()))
             };
             names.metrics.iter().map(row).collect()
         });

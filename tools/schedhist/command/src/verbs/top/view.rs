@@ -338,7 +338,7 @@ impl View<'_> {
     fn title(&self, moment: Option<&Moment>) -> Vec<String> {
         let mut words = vec!["schedhist".to_owned()];
         if let Some(moment) = moment {
-            words.push(sys::time_of_day(moment.unix_ns / 1_000_000_000));
+            words.push(sys::time_of_day(moment.unix_ns));
             words.push(match moment.span {
                 Some(span) if self.status.interval.is_zero() => {
                     format!("last {}", text(Some(span)))
