@@ -96,6 +96,7 @@ fn what_does_not() {
     assert_eq!(metrics, ["oncpu", "runq"], "{text}");
     assert_eq!(lines[1]["verdict"], "cannot tell", "{text}");
     assert_eq!(lines[0]["schema"], "schedhist.diff.v1");
+    assert_eq!([&lines[0]["a"], &lines[0]["b"]], ["sh step A", "sh step B"]);
     // Too few runs for a test.
     let output = ab(&folder, &format!("-r 3 --fail-above runq:p50:+0% {BOTH}"));
     let (text, order) = printed(&folder, &output);

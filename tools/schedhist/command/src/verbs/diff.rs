@@ -29,6 +29,9 @@ use crate::{
     table::{Cell, Column, Table},
 };
 
+/// What both sides are called.
+pub const SIDES: [&str; 2] = ["A", "B"];
+
 const TOO_FEW: &str = "too few samples";
 
 /// A condition that makes `diff` fail.
@@ -95,7 +98,7 @@ pub fn diff(args: &Diff) -> Result<u8> {
     let of = |path: &Path| {
         runs::of_path(path, &comparison.metrics, &args.when).map_err(Error::of_trouble)
     };
-    comparison.compare(&of(&args.a)?, &of(&args.b)?, &[], &style)
+    comparison.compare(&of(&args.a)?, &of(&args.b)?, None, &style)
 }
 
 /// What is compared, and by which rules.
@@ -127,19 +130,19 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Prints the comparison, below a legend. Returns the status.
+    /// Prints the comparison; `names` are those of A and B, if known. Returns the status.
     pub fn compare(
         &self,
         a: &Contents,
         b: &Contents,
-        legend: &[String],
+        names: Option<&[String; 2]>,
         style: &Style,
     ) -> Result<u8> {
         comparable(a, b)?;
         let all: Vec<_> = a.runs.iter().chain(&b.runs).collect();
         let (scope, whose) = scope_of(&all, &self.metrics)?;
         let rows = rows(&a.runs, &b.runs, scope, &self.metrics, &self.quantiles)?;
-        let printed = print(&show(a, b, whose, &rows, legend, style));
+        let printed = print(&show(a, b, whose, &rows, names, style));
         Ok(verdict(
             judge(self.rules, &rows),
             printed.map_err(Error::of_trouble),
@@ -270,7 +273,7 @@ fn notes(a: &Contents, b: &Contents) -> Vec<String> {
             between looks like a difference; interleave them with run --append";
         notes.push(text.to_owned());
     }
-    for (side, contents) in [("A", a), ("B", b)] {
+    for (side, contents) in SIDES.into_iter().zip([a, b]) {
         let of_runs = contents.runs.iter().flat_map(Run::notes);
         let mut seen: BTreeMap<String, u64> = BTreeMap::new();
         for note in contents.marks.iter().cloned().chain(of_runs) {
@@ -289,14 +292,17 @@ fn show(
     b: &Contents,
     scope: &str,
     rows: &[Row],
-    legend: &[String],
+    names: Option<&[String; 2]>,
     style: &Style,
 ) -> String {
     let unit = style.unit;
     // Three significant digits are short; all digits of a second in microseconds are not.
     let name = if unit == Unit::Fitting { 23 } else { 6 };
     let change = |change| Cell::Text(format!("{change:.1}%"));
+    let side = |side: usize| names.map_or(Cell::Absent, |names| Cell::from(&names[side]));
     let columns = vec![
+        Column::json("a", move |_| side(0)),
+        Column::json("b", move |_| side(1)),
         Column::new("scope", |_| Cell::from(scope)),
         Column::new("metric", |row: &&Row| Cell::from(&row.metric)).left("metric", name),
         Column::new("quantile", |row: &&Row| {
@@ -321,7 +327,10 @@ fn show(
         .collect();
     let few = few.join(", ");
     let mut table = Table::new("schedhist.diff.v1", columns, rows.iter().collect());
-    table.title.extend_from_slice(legend);
+    let legend = SIDES.into_iter().zip(names.into_iter().flatten());
+    table
+        .title
+        .extend(legend.map(|(side, name)| format!("{side}: {name}")));
     table.title.push(format!(
         "schedhist: {} runs of A and {} of B, medians of the {scope}{}",
         a.runs.len(),
@@ -333,7 +342,7 @@ fn show(
         let note = format!("note: fewer than {MIN_BEYOND} samples beyond {few}");
         table.after.push(note);
     }
-    for (side, contents) in [("A", a), ("B", b)] {
+    for (side, contents) in SIDES.into_iter().zip([a, b]) {
         let mut waits = WaitSums::default();
         contents
             .runs

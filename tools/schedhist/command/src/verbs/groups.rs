@@ -130,6 +130,7 @@ impl Shown<'_> {
         let columns = vec![
             Column::new("unix_ns", |_| self.interval.unix_ns.into()),
             Column::new("span_ns", |_| Cell::time(self.interval.window.span)),
+            Column::json("rule", |_| Cell::from(&self.groups.rule)),
         ];
         let mut table = Table::new(schema, columns, rows);
         let (rule, unit) = (&self.groups.rule, render::in_unit(self.style.unit));
@@ -244,6 +245,7 @@ impl Shown<'_> {
                         .map(|(place, ns)| (&rows[*place].name, *ns)),
                 )
             }),
+            Column::json("unnamed_ns", move |_| Cell::Time(unnamed)),
             Column::csv("name", name)
                 .left("kept others waiting", NAME)
                 .gap(2)

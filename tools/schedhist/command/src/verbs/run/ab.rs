@@ -19,7 +19,7 @@ use crate::{
     recordings::{reader::Contents, runs::Run},
     source::Source,
     sys::{self, Waiter},
-    verbs::diff::{refuse, Comparison},
+    verbs::diff::{refuse, Comparison, SIDES},
 };
 
 pub fn ab(args: &Ab, source: &Source) -> Result<u8> {
@@ -50,10 +50,7 @@ fn compared(args: &Ab, source: &Source) -> Result<u8> {
         is_quiet: true,
         log: Log::default(),
     };
-    let legend = [("A", commands[0]), ("B", commands[1])].map(|(name, command)| {
-        let words = Subject::Command(command).words();
-        format!("{name}: {words}")
-    });
+    let words = commands.map(|command| Subject::Command(command).words());
     let mut sides = [Contents::default(), Contents::default()];
     let rounds = args.warmup.saturating_add(args.repeat);
     for round in 0..rounds {
@@ -71,7 +68,8 @@ fn compared(args: &Ab, source: &Source) -> Result<u8> {
                 prepared?;
             }
             job.subject = Subject::Command(commands[side]);
-            let mut run = once(&job, &legend[side])?;
+            let what = format!("{}: {}", SIDES[side], words[side]);
+            let mut run = once(&job, &what)?;
             // The first rounds warm up what both need.
             if round >= args.warmup {
                 run.keep(&comparison.metrics);
@@ -83,7 +81,7 @@ fn compared(args: &Ab, source: &Source) -> Result<u8> {
     // Settings are restored first.
     drop(job);
     let [a, b] = sides;
-    comparison.compare(&a, &b, &legend, &style)
+    comparison.compare(&a, &b, Some(&words), &style)
 }
 
 /// Splits what follows the first `--` at the second one.
