@@ -76,6 +76,9 @@ fn a_big_machine() {
         "report -i data",
         "report -i hour --html page",
         "top -i hour",
+        "--dir machine run -A -r 6 -o runs true",
+        "diff runs runs",
+        "report -i runs",
     ] {
         let (ms, kib) = (0..3).map(|_| cost(&folder, words)).min().unwrap();
         println!("{words}: {ms} ms, {kib} KiB");

@@ -105,29 +105,12 @@ pub struct TextHistogram {
     pub distribution: Distribution,
 }
 
-/// Parses histograms in text: blocks that each begin with a line `#`.
+/// Parses a histogram: lines `key value`, and its buckets.
 ///
 /// # Errors
 ///
-/// Fails if a block has an unknown precision or a bucket that does not belong to it.
-pub fn histograms(text: &str) -> Result<Vec<TextHistogram>, DecodeError> {
-    let mut all = Vec::new();
-    let mut block = String::new();
-    for line in text.lines() {
-        if line.starts_with('#') && !block.is_empty() {
-            all.push(parse_histogram(&block)?);
-            block.clear();
-        }
-        block.push_str(line);
-        block.push('\n');
-    }
-    if !block.is_empty() {
-        all.push(parse_histogram(&block)?);
-    }
-    Ok(all)
-}
-
-fn parse_histogram(block: &str) -> Result<TextHistogram, DecodeError> {
+/// Fails if it has an unknown precision or a bucket that does not belong to it.
+pub fn histogram(block: &str) -> Result<TextHistogram, DecodeError> {
     let is_bucket = |line: &&str| line.starts_with("bucket ");
     let head: Vec<_> = block.lines().filter(|line| !is_bucket(line)).collect();
     let pairs = Pairs::of_lines(&head.join("\n"));

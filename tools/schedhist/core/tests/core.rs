@@ -959,7 +959,7 @@ fn any_bytes() {
             String::from_utf8_lossy(&bytes).into_owned()
         };
         let _ = early(&text(GROUPS));
-        let _ = text::histograms(&text(GROUP_RUNQ));
+        let _ = text::histogram(&text(GROUP_RUNQ));
         for outlier in text::OutlierParser::default().feed(&text(OUTLIERS)) {
             let _ = units::shares(
                 &outlier

@@ -25,10 +25,7 @@ use crate::{
     error::{At, Error, Result},
     files::with_ending,
     output::note,
-    recordings::{
-        part::{self, Range, WHOLE},
-        runs::Run,
-    },
+    recordings::part::{self, Range, WHOLE},
     table::Cell,
 };
 
@@ -37,7 +34,8 @@ use crate::{
 pub struct Contents {
     /// What was said of the machine.
     pub info: Pairs,
-    pub runs: Vec<Run>,
+    /// How many there are.
+    pub runs: usize,
     /// The first snapshot of each part without a gap, and the last one: two at least.
     pub spans: Vec<(TimedSnapshot, TimedSnapshot)>,
     /// What happened, in words.
@@ -488,11 +486,19 @@ pub fn read(
     when: &When,
     mut between: impl FnMut(&SnapshotPair<'_>) -> Result,
 ) -> Result<Contents> {
-    let contents = read_with(path, when, &mut between)?;
+    read_runs(path, when, &mut between, &mut |_| Ok(()))
+}
+
+/// The same; calls `run` with each run, as it is encoded.
+pub fn read_runs(
+    path: &Path,
+    when: &When,
+    between: &mut dyn FnMut(&SnapshotPair<'_>) -> Result,
+    run: &mut dyn FnMut(&str) -> Result,
+) -> Result<Contents> {
+    let contents = read_with(path, when, between, run)?;
     match when.option().filter(|_| contents.spans.is_empty()) {
-        Some(option) if !contents.runs.is_empty() && !has_intervals(path)? => {
-            Err(only_runs(option, path))
-        }
+        Some(option) if contents.runs != 0 && !has_intervals(path)? => Err(only_runs(option, path)),
         Some(_) => Err(no_interval(true).about(path)),
         None => Ok(contents),
     }
@@ -511,6 +517,7 @@ fn read_with(
     path: &Path,
     when: &When,
     between: &mut dyn FnMut(&SnapshotPair<'_>) -> Result,
+    run: &mut dyn FnMut(&str) -> Result,
 ) -> Result<Contents> {
     let mut contents = Contents::default();
     let mut is_new_part = true;
@@ -526,7 +533,10 @@ fn read_with(
             Event::Other(Item::Info(text)) if contents.info.iter().next().is_none() => {
                 contents.info = Pairs::of_lines(&text);
             }
-            Event::Other(Item::Run(text)) => contents.runs.push(Run::decode(&text).at(path)?),
+            Event::Other(Item::Run(text)) => {
+                contents.runs += 1;
+                run(&text)?;
+            }
             Event::Other(Item::Mark(text)) => contents.marks.push(text),
             Event::Groups(groups, at) => {
                 match contents.groups.last_mut() {

@@ -15,7 +15,7 @@ use schedhist_core::{
 
 use crate::{
     cli::When,
-    error::{Error, Result},
+    error::{At, Error, Result},
     output::note,
     recordings::{
         merged,
@@ -119,80 +119,106 @@ impl Run {
         out
     }
 
-    pub fn decode(run: &str) -> std::result::Result<Self, DecodeError> {
+    /// Decodes a run, with the histograms that are wanted, by their scope and metric. All of them
+    /// take 32 MB for 256 CPUs.
+    pub fn decode(
+        run: &str,
+        is_wanted: &dyn Fn(&str, &str) -> bool,
+    ) -> std::result::Result<Self, DecodeError> {
         // Not within a line, where it belongs to a word of the command.
-        let (head, blocks) = run.split_once("\n#").unwrap_or((run, ""));
-        let blocks = match blocks {
-            "" => String::new(),
-            blocks => format!("#{blocks}"),
-        };
-        let histograms = text::histograms(&blocks)?.into_iter().filter_map(|block| {
-            let key = |key: &str| block.pairs.get(key).map(str::to_owned);
-            Some((key("scope")?, key("metric")?, block.distribution))
-        });
-        Ok(Self {
-            histograms: histograms.collect(),
-            pairs: Pairs::of_lines(head),
-        })
+        let mut parts = run.split("\n#");
+        let pairs = Pairs::of_lines(parts.next().unwrap_or_default());
+        let mut histograms = Vec::new();
+        for part in parts {
+            let block = text::histogram(part)?;
+            let keys = ["scope", "metric"].map(|key| block.pairs.get(key));
+            if let [Some(scope), Some(metric)] = keys {
+                if is_wanted(scope, metric) {
+                    histograms.push((scope.to_owned(), metric.to_owned(), block.distribution));
+                }
+            }
+        }
+        Ok(Self { pairs, histograms })
     }
+}
+
+/// The runs of A or B, with the samples that are compared.
+#[derive(Default)]
+pub struct Side {
+    pub runs: Vec<Run>,
+    /// What happened, in words.
+    pub marks: Vec<String>,
 }
 
 /// Returns the runs of a recording, or of all recordings in a folder, with the histograms of some
 /// metrics.
-pub fn of_path(path: &Path, metrics: &[String], when: &When) -> Result<Contents> {
-    let mut all = Contents::default();
+pub fn of_path(path: &Path, metrics: &[String], when: &When) -> Result<Side> {
+    let mut side = Side::default();
     for file in merged::files(&[path.to_owned()])? {
-        let mut contents = of_file(&file, when)?;
-        for run in &mut contents.runs {
-            run.keep(metrics);
-        }
-        all.info = contents.info;
-        all.runs.extend(contents.runs);
-        all.marks.extend(contents.marks);
+        side.add(&file, metrics, when)?;
     }
-    Ok(all)
+    Ok(side)
 }
 
-/// Returns the runs of a recording; a recording without any counts as one run.
-fn of_file(path: &Path, when: &When) -> Result<Contents> {
-    let mut contents = reader::read(path, when, |_| Ok(()))?;
-    if let Some(option) = when.option().filter(|_| !contents.runs.is_empty()) {
-        let number = contents.runs.len();
-        note(format!("{number} runs are not compared with --{option}"));
-        contents.runs.clear();
-    }
-    if contents.runs.is_empty() {
-        let mut histograms: Vec<Histogram> = Vec::new();
-        let mut wall: u64 = 0;
-        let mut waits = WaitSums::default();
-        for (first, last) in &contents.spans {
-            let Ok(window) = Window::between(&first.snapshot, &last.snapshot) else {
-                continue;
-            };
-            if { histograms.first() }.is_some_and(|(.., d)| d.scheme != window.scheme) {
-                return Err(Error::at(path, "the precision changed meanwhile"));
-            }
-            wall = wall.saturating_add(window.span.unwrap_or_default());
-            add_window(&mut histograms, &window, MACHINE, |_| true);
-            if let Some(all) = &window.long_waits {
-                waits.add(&all.sums);
-            }
-        }
-        let Some((first, _)) = contents.spans.first() else {
-            return Err(Error::at(path, "it holds neither runs nor an interval"));
+impl Side {
+    /// Adds the runs of a recording; a recording without any counts as one run.
+    fn add(&mut self, path: &Path, metrics: &[String], when: &When) -> Result {
+        let is_wanted = |scope: &str, metric: &str| {
+            matches!(scope, COMMAND | MACHINE) && metrics.iter().any(|it| it == metric)
         };
-        let module = contents.info.get("module").unwrap_or("-");
-        let about = describe(first, module) + &long_waits(&waits);
-        let pairs = format!("wall_ns {wall}\n{about}");
-        contents.runs.push(Run {
-            pairs: Pairs::of_lines(&pairs),
-            histograms,
-        });
-    } else {
-        // They are of the snapshots.
-        contents.marks.clear();
+        let mut runs = Vec::new();
+        let mut add = |run: &str| {
+            runs.push(Run::decode(run, &is_wanted).at(path)?);
+            Ok(())
+        };
+        let contents = reader::read_runs(path, when, &mut |_| Ok(()), &mut add)?;
+        if let Some(option) = when.option().filter(|_| !runs.is_empty()) {
+            note(format!(
+                "{} runs are not compared with --{option}",
+                runs.len()
+            ));
+            runs.clear();
+        }
+        if runs.is_empty() {
+            let mut run = run_of(path, &contents)?;
+            run.keep(metrics);
+            runs.push(run);
+            // Where there are runs, they are of the snapshots.
+            self.marks.extend(contents.marks);
+        }
+        self.runs.extend(runs);
+        Ok(())
     }
-    Ok(contents)
+}
+
+/// Returns the intervals of a recording as a run.
+fn run_of(path: &Path, contents: &Contents) -> Result<Run> {
+    let mut histograms: Vec<Histogram> = Vec::new();
+    let mut wall: u64 = 0;
+    let mut waits = WaitSums::default();
+    for (first, last) in &contents.spans {
+        let Ok(window) = Window::between(&first.snapshot, &last.snapshot) else {
+            continue;
+        };
+        if { histograms.first() }.is_some_and(|(.., d)| d.scheme != window.scheme) {
+            return Err(Error::at(path, "the precision changed meanwhile"));
+        }
+        wall = wall.saturating_add(window.span.unwrap_or_default());
+        add_window(&mut histograms, &window, MACHINE, |_| true);
+        if let Some(all) = &window.long_waits {
+            waits.add(&all.sums);
+        }
+    }
+    let Some((first, _)) = contents.spans.first() else {
+        return Err(Error::at(path, "it holds neither runs nor an interval"));
+    };
+    let module = contents.info.get("module").unwrap_or("-");
+    let about = describe(first, module) + &long_waits(&waits);
+    let pairs = format!("wall_ns {wall}\n{about}");
+    Ok(Run {
+        pairs: Pairs::of_lines(&pairs),
+        histograms,
+    })
 }
 
 /// Returns `key value` lines about what must be the same for a comparison.

@@ -2,7 +2,7 @@
 
 //! The tables of runs, as `run` and `report` print them.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use schedhist_core::{
     distribution::{Distribution, Quantile},
@@ -11,7 +11,7 @@ use schedhist_core::{
 };
 
 use crate::{
-    error::{Error, Result},
+    error::{At, Error, Result},
     options::{Form, Style},
     recordings::runs::{Histogram, Run, COMMAND, COUNTS, MACHINE},
     render,
@@ -40,12 +40,12 @@ fn notes(run: &Run) -> Vec<String> {
     notes
 }
 
-/// Returns recorded runs in the form that the user chose. If some metrics are wanted, only these,
-/// with their histograms.
-pub fn recorded(runs: &[Run], metrics: &[String], style: &Style) -> Result<String> {
+/// Returns the encoded runs of a recording in the form that the user chose. If some metrics are
+/// wanted, only these, with their histograms.
+pub fn recorded(path: &Path, runs: &[String], metrics: &[String], style: &Style) -> Result<String> {
     let (mut out, mut is_headed) = (String::new(), false);
     for run in runs {
-        let mut run = run.clone();
+        let mut run = Run::decode(run, &|_, _| true).at(path)?;
         let all: BTreeSet<_> = run.histograms.iter().map(|(_, metric, _)| metric).gather();
         if let Some(wrong) = metrics.iter().find(|metric| !all.contains(metric)) {
             let all: Vec<_> = all.into_iter().map(String::as_str).collect();
@@ -318,7 +318,13 @@ note: 9 samples of the command are in no histogram: a group gets these a moment
     fn attached_runs() {
         let mut run = example(4);
         run.pairs = Pairs::of_lines("whose cgroup\nwords cgroup /a\nvoluntary 1\ninvoluntary 0\n");
-        let text = recorded(&[run], &["runq".to_owned()], &style(&[])).unwrap();
+        let text = recorded(
+            Path::new("a"),
+            &[run.encode()],
+            &["runq".to_owned()],
+            &style(&[]),
+        )
+        .unwrap();
         assert!(text.contains("\ncgroup, runq:\n"), "{text}");
         assert!(!text.contains("command"), "{text}");
     }

@@ -21,10 +21,7 @@ use crate::{
     error::{verdict, Error, Result},
     options::{Parsed, Style},
     output::{note, print},
-    recordings::{
-        reader::Contents,
-        runs::{self, Run, COMMAND, MACHINE},
-    },
+    recordings::runs::{self, Run, Side, COMMAND, MACHINE},
     render,
     table::{Cell, Column, Table},
 };
@@ -133,8 +130,8 @@ impl<'a> Comparison<'a> {
     /// Prints the comparison; `names` are those of A and B, if known. Returns the status.
     pub fn compare(
         &self,
-        a: &Contents,
-        b: &Contents,
+        a: &Side,
+        b: &Side,
         names: Option<&[String; 2]>,
         style: &Style,
     ) -> Result<u8> {
@@ -170,7 +167,7 @@ fn scope_of(all: &[&Run], metrics: &[String]) -> Result<(&'static str, &'static 
 }
 
 /// Refuses what cannot be compared.
-fn comparable(a: &Contents, b: &Contents) -> Result {
+fn comparable(a: &Side, b: &Side) -> Result {
     let all = a.runs.iter().chain(&b.runs);
     for (key, what) in [
         ("precision", "precision"),
@@ -262,7 +259,7 @@ fn rows(
 }
 
 /// Returns what readers of the comparison should know.
-fn notes(a: &Contents, b: &Contents) -> Vec<String> {
+fn notes(a: &Side, b: &Side) -> Vec<String> {
     let mut notes = Vec::new();
     if a.runs.len() < MIN_RUNS || b.runs.len() < MIN_RUNS {
         notes.push(format!(
@@ -273,23 +270,23 @@ fn notes(a: &Contents, b: &Contents) -> Vec<String> {
             between looks like a difference; interleave them with run --append";
         notes.push(text.to_owned());
     }
-    for (side, contents) in SIDES.into_iter().zip([a, b]) {
-        let of_runs = contents.runs.iter().flat_map(Run::notes);
+    for (name, side) in SIDES.into_iter().zip([a, b]) {
+        let of_runs = side.runs.iter().flat_map(Run::notes);
         let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-        for note in contents.marks.iter().cloned().chain(of_runs) {
+        for note in side.marks.iter().cloned().chain(of_runs) {
             *seen.entry(note).or_default() += 1;
         }
         notes.extend(seen.into_iter().map(|(note, times)| match times {
-            1 => format!("{side}: {note}"),
-            times => format!("{side}, {times} times: {note}"),
+            1 => format!("{name}: {note}"),
+            times => format!("{name}, {times} times: {note}"),
         }));
     }
     notes
 }
 
 fn show(
-    a: &Contents,
-    b: &Contents,
+    a: &Side,
+    b: &Side,
     scope: &str,
     rows: &[Row],
     names: Option<&[String; 2]>,
@@ -342,13 +339,11 @@ fn show(
         let note = format!("note: fewer than {MIN_BEYOND} samples beyond {few}");
         table.after.push(note);
     }
-    for (side, contents) in SIDES.into_iter().zip([a, b]) {
+    for (name, side) in SIDES.into_iter().zip([a, b]) {
         let mut waits = WaitSums::default();
-        contents
-            .runs
-            .iter()
-            .for_each(|run| run.add_long_waits(&mut waits));
-        let why = window::why(&waits).map(|why| format!("{side}: {why}"));
+        let runs = side.runs.iter();
+        runs.for_each(|run| run.add_long_waits(&mut waits));
+        let why = window::why(&waits).map(|why| format!("{name}: {why}"));
         table.after.extend(why);
     }
     table.notes = notes(a, b);

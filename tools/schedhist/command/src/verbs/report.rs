@@ -66,10 +66,19 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
             )?);
             Ok(())
         };
-    let contents = reader::read(path, &args.when, |pair| match args.each {
-        true => show_between(pair.before, pair.after, printer),
-        false => Ok(()),
-    })?;
+    let mut runs = Vec::new();
+    let contents = reader::read_runs(
+        path,
+        &args.when,
+        &mut |pair| match args.each {
+            true => show_between(pair.before, pair.after, printer),
+            false => Ok(()),
+        },
+        &mut |run| {
+            runs.push(run.to_owned());
+            Ok(())
+        },
+    )?;
     for (before, after) in { contents.spans.iter() }.filter(|_| !args.each) {
         show_between(before, after, printer)?;
     }
@@ -78,8 +87,8 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
         true => Some("each"),
         false => args.when.option(),
     };
-    match (chosen, contents.runs.len()) {
-        (None, _) => printer.print(&tables::recorded(&contents.runs, metrics, style)?),
+    match (chosen, contents.runs) {
+        (None, _) => printer.print(&tables::recorded(path, &runs, metrics, style)?),
         (Some(_), 0) => {}
         (Some(_), _) if contents.spans.is_empty() => {
             return Err(reader::only_runs("each", path));
@@ -95,7 +104,7 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
         out += &outliers(&contents, metrics, style);
     }
     printer.print(&out);
-    if !has_shown && (chosen.is_some() || contents.runs.is_empty()) {
+    if !has_shown && (chosen.is_some() || contents.runs == 0) {
         return Err(no_interval(args.when.option().is_some()));
     }
     Ok(contents.lost.status())

@@ -16,7 +16,7 @@ use crate::{
     files,
     options::{check_metrics, Style},
     output::note,
-    recordings::{reader::Contents, runs::Run},
+    recordings::runs::{Run, Side},
     source::Source,
     sys::{self, Waiter},
     verbs::diff::{refuse, Comparison, SIDES},
@@ -51,7 +51,7 @@ fn compared(args: &Ab, source: &Source) -> Result<u8> {
         log: Log::default(),
     };
     let words = commands.map(|command| Subject::Command(command).words());
-    let mut sides = [Contents::default(), Contents::default()];
+    let mut sides = [Side::default(), Side::default()];
     let rounds = args.warmup.saturating_add(args.repeat);
     for round in 0..rounds {
         if std::io::stderr().is_terminal() {
