@@ -65,6 +65,7 @@ impl Long {
         }
     }
 
+    /// Splits the wait.
     pub fn split(&self) -> LongWait {
         let wait = Wait {
             start: 2,
