@@ -77,14 +77,19 @@ fn in_all_orders(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     builder.check(test);
 }
 
-/// Runs a writer and a reader side by side.
+/// Runs a writer and a reader of a value side by side.
 ///
 /// Loom does not find all orders by itself where the writer loads a cell before it stores it, as
 /// [`Cell::add`] does: the writer's own load hides the reader's. So the first order is that in
 /// which the writer is done before the reader begins. Nothing synchronizes the two, so the reader
 /// may still see each earlier value, and loom tries them all.
-fn side_by_side(writer: impl FnOnce() + 'static, reader: impl FnOnce() + 'static) {
-    let (writer, reader) = (thread::spawn(writer), thread::spawn(reader));
+fn side_by_side<T: 'static>(
+    shared: &Arc<T>,
+    writer: impl FnOnce(&T) + 'static,
+    reader: impl FnOnce(&T) + 'static,
+) {
+    let writer = thread_with(shared, move |it| writer(&it));
+    let reader = thread_with(shared, move |it| reader(&it));
     join(writer);
     reader.join().expect("assertion of the reader");
 }
@@ -111,7 +116,7 @@ fn settled<T: Debug>(value: T) -> Arc<T> {
 /// Makes two tests of a model: that it holds, and that it does not without fences, since the proof
 /// can fail.
 macro_rules! fenced {
-    ($preemptions:literal: $model:ident => $holds:ident, $fails:ident) => {
+    ($preemptions:literal: $model:expr => $holds:ident, $fails:ident) => {
         #[test]
         fn $holds() {
             in_all_orders($preemptions, $model);
@@ -143,12 +148,10 @@ struct Pair {
 
 impl Pair {
     fn new() -> Arc<Self> {
-        let pair = Self {
+        settled(Self {
             seqcount: SeqCount::default(),
             cells: [Cell::new(0), Cell::new(0)],
-        };
-        settle(&pair);
-        Arc::new(pair)
+        })
     }
 
     fn write(&self, value: u64) {
@@ -328,19 +331,14 @@ fn counts_never_go_down() {
             ]
         };
         side_by_side(
-            {
-                let cpu = cpu.clone();
-                move || (1..=3).for_each(|n| end_idle(&cpu, 1 + 10 * n, 0))
-            },
-            {
-                let cpu = cpu.clone();
-                move || {
-                    let (first, second) = (all(&cpu), all(&cpu));
-                    assert!(first
-                        .iter()
-                        .zip(second)
-                        .all(|(first, second)| *first <= second));
-                }
+            &cpu,
+            |cpu| (1..=3).for_each(|n| end_idle(cpu, 1 + 10 * n, 0)),
+            move |cpu| {
+                let (first, second) = (all(cpu), all(cpu));
+                assert!(first
+                    .iter()
+                    .zip(second)
+                    .all(|(first, second)| *first <= second));
             },
         );
         assert_eq!(all(&cpu), [4, 3, 30]);
@@ -370,23 +368,18 @@ fn a_sum_that_wraps_is_never_torn() {
         record(&cpu, SAMPLES[0]);
         let last = sums.last().copied();
         side_by_side(
-            {
-                let cpu = cpu.clone();
-                move || SAMPLES[1..].iter().for_each(|sample| record(&cpu, *sample))
-            },
-            {
-                let cpu = cpu.clone();
-                move || {
-                    let mut before = 0;
-                    for _ in 0..2 {
-                        let found = cpu.sum(Metric::Idle);
-                        let place = sums.iter().position(|sum| *sum == found);
-                        assert!(
-                            place >= Some(before),
-                            "{found:x} in {sums:x?} after {before}"
-                        );
-                        before = place.unwrap_or(before);
-                    }
+            &cpu,
+            move |cpu| SAMPLES[1..].iter().for_each(|sample| record(cpu, *sample)),
+            move |cpu| {
+                let mut before = 0;
+                for _ in 0..2 {
+                    let found = cpu.sum(Metric::Idle);
+                    let place = sums.iter().position(|sum| *sum == found);
+                    assert!(
+                        place >= Some(before),
+                        "{found:x} in {sums:x?} after {before}"
+                    );
+                    before = place.unwrap_or(before);
                 }
             },
         );
@@ -429,15 +422,9 @@ fn is_there(log: &Log, n: u64) -> bool {
     true
 }
 
-fn new_log() -> Log {
-    let log = Log::default();
-    settle(&log);
-    log
-}
-
 /// A reader can read the outlier that it finds, unless another one takes its place.
 fn outlier_while_it_is_written() {
-    let log = Arc::new(new_log());
+    let log = settled(Log::default());
     let writer = thread_with(&log, move |log| report(&log, 1));
     if let Some(found) = log.first_after(0) {
         assert_eq!(found, 1);
@@ -455,7 +442,7 @@ fenced! {
 #[test]
 fn an_outlier_is_never_torn_by_the_next_in_its_place() {
     in_all_orders(1, || {
-        let log = Arc::new(new_log());
+        let log = settled(Log::default());
         for n in 1..=KEPT as u64 {
             report(&log, n);
         }
@@ -549,7 +536,7 @@ fn reporter(limit: &Arc<Limit>, log: &Arc<Log>) -> JoinHandle<()> {
 fn nothing_comes_after_the_end() {
     in_all_orders(1, || {
         let limit = settled(Limit::new(1));
-        let logs = [0, 1].map(|_| Arc::new(new_log()));
+        let logs = [0, 1].map(|_| settled(Log::default()));
         let writer = reporter(&limit, &logs[1]);
         let has_ended = limit.has_ended();
         let seen = look(&logs, 0);
@@ -580,7 +567,7 @@ fn look(logs: &[Arc<Log>; 2], seen: u64) -> u64 {
 fn an_outlier_on_its_way_is_waited_for() {
     in_all_orders(2, || {
         let limit = settled(Limit::new(0));
-        let logs = [0, 1].map(|_| Arc::new(new_log()));
+        let logs = [0, 1].map(|_| settled(Log::default()));
         assert_eq!(logs[0].take(&limit), Some(1));
         assert_eq!(logs[1].take(&limit), Some(2));
         report(&logs[1], 2);
@@ -603,7 +590,7 @@ fn an_outlier_on_its_way_is_waited_for() {
 fn an_outlier_with_an_earlier_number_is_on_its_way() {
     in_all_orders(1, || {
         let limit = settled(Limit::new(0));
-        let logs = [0, 1].map(|_| Arc::new(new_log()));
+        let logs = [0, 1].map(|_| settled(Log::default()));
         let [slow, fast] = logs.each_ref().map(|log| reporter(&limit, log));
         join(fast);
         let mut seen = look(&logs, 0);
@@ -620,7 +607,7 @@ fn an_outlier_with_an_earlier_number_is_on_its_way() {
 fn a_reader_gets_all_outliers() {
     in_all_orders(1, || {
         let limit = settled(Limit::new(0));
-        let logs = [0, 1].map(|_| Arc::new(new_log()));
+        let logs = [0, 1].map(|_| settled(Log::default()));
         let writers = logs.each_ref().map(|log| reporter(&limit, log));
         // Reads while they report, and afterwards.
         let mut seen = look(&logs, 0);
@@ -785,20 +772,15 @@ fn sum_of_a_group_while_it_wraps() {
     let sums: Vec<u128> = sums.collect();
     let last = sums.last().copied();
     side_by_side(
-        {
-            let groups = groups.clone();
-            move || SAMPLES[2..].iter().for_each(|sample| add(&groups, *sample))
-        },
-        {
-            let groups = groups.clone();
-            move || {
-                let places = [(); 2].map(|()| {
-                    let found = sum(&groups);
-                    let place = sums.iter().position(|sum| *sum == found);
-                    place.unwrap_or_else(|| panic!("assertion: there never was {found:x}"))
-                });
-                assert!(places[0] <= places[1]);
-            }
+        &groups,
+        move |groups| SAMPLES[2..].iter().for_each(|sample| add(groups, *sample)),
+        move |groups| {
+            let places = [(); 2].map(|()| {
+                let found = sum(groups);
+                let place = sums.iter().position(|sum| *sum == found);
+                place.unwrap_or_else(|| panic!("assertion: there never was {found:x}"))
+            });
+            assert!(places[0] <= places[1]);
         },
     );
     assert_eq!(Some(sum(&groups)), last);
@@ -829,11 +811,11 @@ fn neighbours_while_one_is_replaced() {
             });
         all.collect::<Vec<u32>>()
     };
-    let (written, read) = (groups.clone(), groups.clone());
     side_by_side(
-        move || wait(&written, 6),
-        move || {
-            let found = named(&read);
+        &groups,
+        move |groups| wait(groups, 6),
+        move |groups| {
+            let found = named(groups);
             assert!(
                 found == [2, 3, 4, 5] || found == [6, 3, 4, 5],
                 "assertion: {found:?}"
@@ -1109,12 +1091,6 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
     assert!(MOVED.iter().all(|times| times.load(Relaxed) > 0));
 }
 
-/// Returns a value for two threads.
-fn shared<T>(value: T) -> (Arc<T>, Arc<T>) {
-    let one = Arc::new(value);
-    (one.clone(), one)
-}
-
 /// A CPU is idle from 10 to 20, from 30 to 40 and so on; a reader looks meanwhile.
 fn stays_while_they_come() {
     const STARTS: [u64; 3] = [10, 30, 50];
@@ -1122,18 +1098,16 @@ fn stays_while_they_come() {
     settle(&periods);
     periods.start(1, false);
     let ended = loom::sync::atomic::AtomicUsize::new(0);
-    let (writer, reader) = shared((periods, ended));
     side_by_side(
-        move || {
-            let (periods, ended) = &*writer;
+        &Arc::new((periods, ended)),
+        |(periods, ended)| {
             for (number, from) in (1..).zip(STARTS) {
                 periods.begin(from);
                 periods.end(from + 10);
                 ended.store(number, Release);
             }
         },
-        move || {
-            let (periods, ended) = &*reader;
+        |(periods, ended)| {
             let ended = ended.load(Acquire);
             let (mut oldest, mut found) = (100, 0);
             let known_from = periods.walk_back(5, 100, |from, until| {
@@ -1158,14 +1132,13 @@ fenced! {
 
 /// A CPU that is idle since 10 leaves its idle task at 20; a reader looks meanwhile.
 fn stay_that_ends() {
-    let periods = IdlePeriods::default();
-    settle(&periods);
+    let periods = settled(IdlePeriods::default());
     periods.start(5, false);
     periods.begin(10);
-    let (writer, reader) = shared(periods);
     side_by_side(
-        move || writer.end(20),
-        move || assert!(!reader.was_busy(12, 28)),
+        &periods,
+        |periods| periods.end(20),
+        |periods| assert!(!periods.was_busy(12, 28)),
     );
 }
 
@@ -1176,45 +1149,39 @@ fenced! {
 
 /// A CPU that is idle from 10 to 30 is forgotten and known again meanwhile, either at 20 or when it
 /// leaves its idle task; a reader looks.
-fn stays_that_are_forgotten() {
-    for is_started in [true, false] {
-        in_all_orders(3, move || {
-            let periods = IdlePeriods::default();
-            settle(&periods);
-            periods.start(5, false);
-            periods.begin(10);
-            let (writer, reader) = shared(periods);
-            side_by_side(
-                move || {
-                    writer.forget();
-                    if is_started {
-                        writer.start(20, true);
-                    }
-                    writer.end(30);
-                },
-                move || {
-                    let mut idle = 0;
-                    let known_from = reader.walk_back(12, 28, |from, until| {
-                        idle += until - from;
-                        true
-                    });
-                    assert_eq!(idle, 28 - known_from);
-                    assert!(!reader.was_busy(12, 28) && !reader.was_busy(22, 28));
-                },
-            );
-        });
-    }
+fn stay_that_is_forgotten(is_started: bool) {
+    let periods = settled(IdlePeriods::default());
+    periods.start(5, false);
+    periods.begin(10);
+    side_by_side(
+        &periods,
+        move |periods| {
+            periods.forget();
+            if is_started {
+                periods.start(20, true);
+            }
+            periods.end(30);
+        },
+        |periods| {
+            let mut idle = 0;
+            let known_from = periods.walk_back(12, 28, |from, until| {
+                idle += until - from;
+                true
+            });
+            assert_eq!(idle, 28 - known_from);
+            assert!(!periods.was_busy(12, 28) && !periods.was_busy(22, 28));
+        },
+    );
 }
 
-#[test]
-fn a_forgotten_idle_stay_is_not_taken_for_work() {
-    stays_that_are_forgotten();
+fenced! {
+    3: || stay_that_is_forgotten(true) =>
+    a_stay_that_is_started_anew_is_not_taken_for_work, without_fences_it_is_taken_for_work
 }
 
-#[test]
-#[should_panic(expected = "assertion")]
-fn without_fences_a_forgotten_idle_stay_is_taken_for_work() {
-    without_fences(stays_that_are_forgotten);
+fenced! {
+    3: || stay_that_is_forgotten(false) =>
+    a_forgotten_stay_is_not_taken_for_work, without_fences_a_forgotten_stay_is_taken_for_work
 }
 
 /// A task gives its CPU to another one, and that to the idle task; a reader looks meanwhile. It
@@ -1241,17 +1208,17 @@ fn slice_while_it_changes() {
     idle_at(&cpu, 10, |_| identity(0));
     run(&cpu, 1);
     let done = loom::sync::atomic::AtomicUsize::new(1);
-    let (writer, reader) = shared((cpu, done));
     side_by_side(
-        move || {
+        &Arc::new((cpu, done)),
+        move |(cpu, done)| {
             for n in 2..SLICES.len() {
-                run(&writer.0, n);
-                writer.1.store(n, Release);
+                run(cpu, n);
+                done.store(n, Release);
             }
         },
-        move || {
-            let done = reader.1.load(Acquire);
-            let slice = reader.0.current_slice(|| 300).expect("there are breaks");
+        |(cpu, done)| {
+            let done = done.load(Acquire);
+            let slice = cpu.current_slice(|| 300).expect("there are breaks");
             let is_idle = |n: usize| SLICES[n].1.pid == 0;
             let n = SLICES.iter().position(|(since, _)| *since == slice.since);
             let n = n.expect("it is one of them");
@@ -1280,23 +1247,26 @@ fn chain_slice(number: u64) -> ChainSlice {
     }
 }
 
-/// A CPU keeps two slices while it has three; a reader walks back from one that has begun.
-fn slices_while_they_come() {
+/// The ring of a CPU that keeps two slices.
+fn new_ring() -> Ring<Vec<SliceCells>> {
     let entries: Vec<_> = (0..2).map(|_| SliceCells::default()).collect();
     entries.iter().for_each(settle);
-    let ring = Ring::new(0, entries).expect("a power of two");
+    Ring::new(0, entries).expect("a power of two")
+}
+
+/// A CPU keeps two slices while it has three; a reader walks back from one that has begun.
+fn slices_while_they_come() {
+    let ring = new_ring();
     let begun = loom::sync::atomic::AtomicUsize::new(0);
-    let (writer, reader) = shared((ring, begun));
     side_by_side(
-        move || {
-            let (ring, begun) = &*writer;
+        &Arc::new((ring, begun)),
+        |(ring, begun)| {
             for number in 1..=3 {
                 ring.enter(&chain_slice(number));
                 begun.store(number as usize, Release);
             }
         },
-        move || {
-            let (ring, begun) = &*reader;
+        |(ring, begun)| {
             let begun = begun.load(Acquire) as u64;
             let mut hops: Vec<Hop> = Vec::new();
             let read = |link: Link| {
@@ -1320,19 +1290,17 @@ fenced! { 2: slices_while_they_come => a_slice_is_never_torn, without_fences_a_s
 /// A CPU keeps two slices while it becomes idle after its first one, and has two more; a reader
 /// takes all there are.
 fn slices_with_their_ends() {
-    let entries: Vec<_> = (0..2).map(|_| SliceCells::default()).collect();
-    entries.iter().for_each(settle);
-    let ring = Ring::new(0, entries).expect("a power of two");
+    let ring = new_ring();
     ring.enter(&chain_slice(1));
-    let (writer, reader) = shared(ring);
     side_by_side(
-        move || {
-            writer.enter_idle(15);
-            writer.enter(&chain_slice(2));
-            writer.enter(&chain_slice(3));
+        &Arc::new(ring),
+        |ring| {
+            ring.enter_idle(15);
+            ring.enter(&chain_slice(2));
+            ring.enter(&chain_slice(3));
         },
-        move || {
-            let kept: Vec<_> = reader.kept().collect();
+        |ring| {
+            let kept: Vec<_> = ring.kept().collect();
             let idle = |number| if number == 1 { 15 } else { 0 };
             for kept in &kept {
                 assert_eq!(kept.slice, chain_slice(kept.number));
