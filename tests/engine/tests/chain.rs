@@ -9,8 +9,9 @@ use proptest::{
 };
 use schedhist_engine::engine::{
     chain::{
-        walk, Chain, ChainSlice, Context, End, Hop, Interrupted, LastChains, Link, Ring,
-        SliceCells, SoftirqOf, Start, Walked, HOPS, STEPS,
+        walk, Chain, ChainSlice, Context, End, Hop,
+        Interrupted::{self, Hard, No, Softirq},
+        LastChains, Link, Ring, SliceCells, SoftirqOf, Start, Walked, HOPS, STEPS,
     },
     format::{raw, text, Slices},
     group::Group,
@@ -148,115 +149,95 @@ fn wakers() {
         ring.enter(&slice(1, Start::Woken, 1, 1, Link::UNKNOWN));
         ring.now()
     };
+    let raise = |kind, interrupted| ring.raise_softirq(kind, interrupted, false);
+    let softirq = || ring.waker(Softirq).context();
+    // Runs a softirq, and returns what it wakes in.
+    let run_as = |kind, of| {
+        ring.run_softirq(kind, of);
+        softirq()
+    };
+    let run = |kind| run_as(kind, SoftirqOf::Raiser);
     let task = enter();
-    assert_eq!(ring.waker(Interrupted::No), task);
-    let hard = ring.waker(Interrupted::Hard);
-    assert_eq!(hard, task.within(Context::Interrupt));
+    assert_eq!(ring.waker(No), task);
+    assert_eq!(ring.waker(Hard), task.within(Context::Interrupt));
     // No softirq was seen yet.
-    let softirq = || ring.waker(Interrupted::Softirq).context();
     assert_eq!(softirq(), Context::UnknownSoftirq);
-    // One that the task raised.
-    ring.raise_softirq(3, Interrupted::No, false);
-    ring.run_softirq(3, SoftirqOf::Raiser);
-    assert_eq!(
-        ring.waker(Interrupted::Softirq),
-        task.within(Context::Softirq)
-    );
-    // One raised in that softirq is the task's, too.
-    ring.raise_softirq(4, Interrupted::Softirq, false);
-    ring.run_softirq(4, SoftirqOf::Raiser);
-    assert_eq!(
-        ring.waker(Interrupted::Softirq),
-        task.within(Context::Softirq)
-    );
+    // One that the task raised, and one raised in that softirq, which is the task's, too.
+    for (kind, interrupted) in [(3, No), (4, Softirq)] {
+        raise(kind, interrupted);
+        run(kind);
+        assert_eq!(ring.waker(Softirq), task.within(Context::Softirq));
+    }
     // Nobody raised it.
-    ring.run_softirq(4, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::UnknownSoftirq);
+    assert_eq!(run(4), Context::UnknownSoftirq);
     // Raised in a hard interrupt, or in a softirq of one.
-    ring.raise_softirq(1, Interrupted::Hard, false);
-    ring.raise_softirq(1, Interrupted::Hard, false);
-    ring.run_softirq(1, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::InterruptSoftirq);
-    ring.raise_softirq(2, Interrupted::Softirq, false);
-    ring.run_softirq(2, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::InterruptSoftirq);
+    raise(1, Hard);
+    raise(1, Hard);
+    assert_eq!(run(1), Context::InterruptSoftirq);
+    raise(2, Softirq);
+    assert_eq!(run(2), Context::InterruptSoftirq);
     // Raised by an interrupt and by the task: nobody knows for whom it wakes.
-    ring.raise_softirq(1, Interrupted::Hard, false);
-    ring.raise_softirq(1, Interrupted::No, false);
-    ring.run_softirq(1, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::UnknownSoftirq);
+    raise(1, Hard);
+    raise(1, No);
+    assert_eq!(run(1), Context::UnknownSoftirq);
     // What a timer does in a hard interrupt, and what it raises there.
     let task = ring.now();
     ring.run_timer(true);
-    assert_eq!(ring.waker(Interrupted::Hard), task.within(Context::Timer));
-    ring.raise_softirq(1, Interrupted::Hard, false);
+    assert_eq!(ring.waker(Hard), task.within(Context::Timer));
+    raise(1, Hard);
     ring.run_timer(false);
-    assert_eq!(
-        ring.waker(Interrupted::Hard),
-        task.within(Context::Interrupt)
-    );
-    ring.run_softirq(1, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::InterruptSoftirq);
+    assert_eq!(ring.waker(Hard), task.within(Context::Interrupt));
+    assert_eq!(run(1), Context::InterruptSoftirq);
     // And in a softirq, and in what it raises there, now and in a later slice.
-    ring.raise_softirq(1, Interrupted::Hard, false);
-    ring.run_softirq(1, SoftirqOf::Timers);
-    assert_eq!(
-        ring.waker(Interrupted::Softirq),
-        task.within(Context::Timer)
-    );
-    ring.raise_softirq(2, Interrupted::Softirq, false);
+    raise(1, Hard);
+    run_as(1, SoftirqOf::Timers);
+    assert_eq!(ring.waker(Softirq), task.within(Context::Timer));
+    raise(2, Softirq);
     enter();
-    ring.run_softirq(1, SoftirqOf::Timers);
-    ring.raise_softirq(2, Interrupted::Softirq, false);
-    ring.run_softirq(2, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::Timer);
+    run_as(1, SoftirqOf::Timers);
+    raise(2, Softirq);
+    assert_eq!(run(2), Context::Timer);
     // RCU's: a task that raises it asks for what others wait for, too.
-    for interrupted in [Interrupted::No, Interrupted::Softirq] {
-        ring.raise_softirq(3, Interrupted::No, false);
-        ring.run_softirq(3, SoftirqOf::Raiser);
+    for interrupted in [No, Softirq] {
+        raise(3, No);
+        run(3);
         ring.raise_softirq(9, interrupted, true);
-        ring.run_softirq(9, SoftirqOf::Raiser);
-        assert_eq!(softirq(), Context::UnknownSoftirq);
+        assert_eq!(run(9), Context::UnknownSoftirq);
     }
     // But not the timer's interrupt.
-    ring.raise_softirq(9, Interrupted::Hard, true);
-    ring.run_softirq(9, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::InterruptSoftirq);
+    ring.raise_softirq(9, Hard, true);
+    assert_eq!(run(9), Context::InterruptSoftirq);
     // A thread for softirqs is woken for those that have not run, not for the one that ran last.
     let task = ring.now();
-    ring.raise_softirq(3, Interrupted::No, false);
-    ring.run_softirq(3, SoftirqOf::Raiser);
+    raise(3, No);
+    run(3);
     assert_eq!(ring.softirqs_waker().context(), Context::UnknownSoftirq);
-    ring.raise_softirq(1, Interrupted::Hard, false);
     let interrupt = task.within(Context::InterruptSoftirq);
-    assert_eq!(ring.softirqs_waker(), interrupt);
-    ring.raise_softirq(2, Interrupted::Hard, false);
-    assert_eq!(ring.softirqs_waker(), interrupt);
-    ring.raise_softirq(4, Interrupted::No, false);
+    for kind in [1, 2] {
+        raise(kind, Hard);
+        assert_eq!(ring.softirqs_waker(), interrupt);
+    }
+    raise(4, No);
     assert_eq!(ring.softirqs_waker().context(), Context::UnknownSoftirq);
-    [1, 2]
-        .iter()
-        .for_each(|kind| ring.run_softirq(*kind, SoftirqOf::Raiser));
+    run(1);
+    run(2);
     assert_eq!(ring.softirqs_waker(), task.within(Context::Softirq));
     enter();
     assert_eq!(ring.softirqs_waker().context(), Context::UnknownSoftirq);
-    ring.run_softirq(4, SoftirqOf::Raiser);
+    run(4);
     // The task that raised it has left the CPU.
-    ring.raise_softirq(1, Interrupted::No, false);
+    raise(1, No);
     enter();
-    ring.run_softirq(1, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::UnknownSoftirq);
+    assert_eq!(run(1), Context::UnknownSoftirq);
     // The CPU is idle since, and has the number of its last slice.
-    ring.raise_softirq(1, Interrupted::No, false);
+    raise(1, No);
     ring.enter_idle(1);
-    ring.run_softirq(1, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::UnknownSoftirq);
+    assert_eq!(run(1), Context::UnknownSoftirq);
     // The task was preempted within the softirq: nobody knows which one it goes on with.
     for is_idle in [false, true] {
         enter();
-        ring.raise_softirq(1, Interrupted::No, false);
-        ring.run_softirq(1, SoftirqOf::Raiser);
-        assert_eq!(softirq(), Context::Softirq);
+        raise(1, No);
+        assert_eq!(run(1), Context::Softirq);
         if is_idle {
             ring.enter_idle(1);
         } else {
@@ -266,20 +247,18 @@ fn wakers() {
     }
     let next = enter();
     // A thread for softirqs is a task like any other.
-    ring.raise_softirq(1, Interrupted::Hard, false);
-    ring.run_softirq(1, SoftirqOf::Thread);
-    assert_eq!(ring.waker(Interrupted::Softirq), next);
+    raise(1, Hard);
+    run_as(1, SoftirqOf::Thread);
+    assert_eq!(ring.waker(Softirq), next);
     // Interrupts of the idle task.
     ring.enter_idle(1);
-    assert_eq!(ring.waker(Interrupted::No).context(), Context::Idle);
-    assert_eq!(ring.waker(Interrupted::Hard).context(), Context::Interrupt);
-    ring.raise_softirq(1, Interrupted::Hard, false);
-    ring.run_softirq(1, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::InterruptSoftirq);
+    assert_eq!(ring.waker(No).context(), Context::Idle);
+    assert_eq!(ring.waker(Hard).context(), Context::Interrupt);
+    raise(1, Hard);
+    assert_eq!(run(1), Context::InterruptSoftirq);
     // Softirqs that do not exist.
-    ring.raise_softirq(99, Interrupted::No, false);
-    ring.run_softirq(99, SoftirqOf::Raiser);
-    assert_eq!(softirq(), Context::UnknownSoftirq);
+    raise(99, No);
+    assert_eq!(run(99), Context::UnknownSoftirq);
 }
 
 /// A ran from 10, was preempted at 20, got the CPU at 25 and woke B at 30; B waited until 37, and
