@@ -12,7 +12,7 @@ from typing import Callable
 from harness.outliers import (KEPT, SLICES, Culprit, Outlier, Waiting, check_all_counted, read_text, read_trace,
                               report_all)
 from harness.test import (DEBUGFS, METRICS, WORK, Wrong, about_numbers, cpu1, eq, helper, load, load_all, measure,
-                          messages, note, read, reset, run, status, wait_until, within as is_within, write, write_file)
+                          messages, note, read, reset, run, status, told, wait_until, within, write, write_file)
 from harness.trace import TRACE, Instance, clear, enable
 from stamps import Stamps
 
@@ -25,11 +25,6 @@ ATTEMPTS = 15
 #
 # The expected times come from the tasks that cause the delay, and from ftrace's stamps around those of
 # schedhist: a busy host makes neither wrong.
-
-
-def within(what: str, low: float, value: int, high: float) -> None:
-    note(f"{what}: {value} within {low:.0f} to {high:.0f}")
-    is_within(what, low, value, high)
 
 
 class TooEarly(Exception):
@@ -113,7 +108,7 @@ def single(attempt: Attempt) -> None:
     if (hog.pid, hog.prio) != (attempt.hog, 49):
         raise Wrong(f"the hog is {attempt.hog}: {hog}")
     ran = attempt.stamps.ran(attempt.hog, attempt.begin, attempt.end)
-    within("the hog's time", ran.low, hog.ran_ns, ran.high)
+    told("the hog's time", ran.low, hog.ran_ns, ran.high)
     if attempt.outlier.missing_ns:
         raise Wrong(f"something is missing: {attempt.outlier}")
 
@@ -122,18 +117,18 @@ def turns(attempt: Attempt) -> None:
     """More slices than schedhist remembers, all of them during the outlier."""
     hog, partner = attempt.culprit("hog"), attempt.culprit("partner")
     slices = sum(culprit.slices for culprit in attempt.outlier.culprits)
-    within("slices remembered", SLICES, slices, SLICES)
-    within("those of the hog and its partner", SLICES - 10, hog.slices + partner.slices, SLICES)
+    told("slices remembered", SLICES, slices, SLICES)
+    told("those of the hog and its partner", SLICES - 10, hog.slices + partner.slices, SLICES)
     # There were 1000 slices of about the same length.
-    within("missing", 0.3 * attempt.low, attempt.outlier.missing_ns, 0.99 * attempt.outlier.duration_ns)
+    told("missing", 0.3 * attempt.low, attempt.outlier.missing_ns, 0.99 * attempt.outlier.duration_ns)
 
 
 def crowd(attempt: Attempt) -> None:
     """More tasks than an outlier names: the hog, and 40 for 10 ms each."""
-    within("culprits", 32, attempt.outlier.number, 32)
-    within("missing", 9 * 9.8 * MS, attempt.outlier.missing_ns, attempt.high)
+    told("culprits", 32, attempt.outlier.number, 32)
+    told("missing", 9 * 9.8 * MS, attempt.outlier.missing_ns, attempt.high)
     named = [culprit for culprit in attempt.outlier.culprits if culprit.comm == "crowd"]
-    within("of the crowd", 25, len(named), 31)
+    told("of the crowd", 25, len(named), 31)
 
 
 def delay(how: str, look: Callable[[Attempt], None]) -> None:
@@ -160,9 +155,9 @@ def delay(how: str, look: Callable[[Attempt], None]) -> None:
     eq(f"the victim, {outlier}", (outlier.comm, outlier.cpu, outlier.prio, outlier.metric, outlier.cause),
        ("victim", CPU, 125, *kind))
     # schedhist's clock differs slightly from the one that the tasks read.
-    within("the wait", 0.99 * attempt.low, outlier.duration_ns, 1.01 * attempt.high)
+    told("the wait", 0.99 * attempt.low, outlier.duration_ns, 1.01 * attempt.high)
     wait = attempt.begin.to(attempt.end)
-    within("the wait, by ftrace", wait.low, outlier.duration_ns, wait.high)
+    told("the wait, by ftrace", wait.low, outlier.duration_ns, wait.high)
     look(attempt)
 
 
@@ -258,5 +253,5 @@ def test_outlier_hotplug():
     measure(0)
     # It also reported outliers after each return.
     number = sum(" outlier: " in line and "cpu=1 " in line for line in instance.lines())
-    is_within("outliers of CPU 1", 4, number, 100_000_000)
+    within("outliers of CPU 1", 4, number, 100_000_000)
     check_flood(instance)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Callable
 
 from harness.test import (TRACEFS, Wrong, about_numbers, allow, check_laws, histogram, load_all, matches, measure, note,
-                          skip, status, within)
+                          skip, status, switches_of_kernel, told)
 
 SHIFT = 100_000
 RARE = 0.02
@@ -33,11 +33,6 @@ PATIENCE = 40
 WORKLOAD = ["hackbench", "--groups", "1", "--loops", "30"]
 
 Buckets = list[tuple[int, int, int]]
-
-
-def told(what: str, low: float, value: float, high: float) -> None:
-    note(f"{what}: {value:.0f} within {low:.0f} to {high:.0f}")
-    within(what, low, value, high)
 
 
 # --- schedhist ---
@@ -63,10 +58,6 @@ class Counts:
 # --- the window ---
 
 
-def ctxt() -> int:
-    return int(re.search(r"^ctxt (\d+)", Path("/proc/stat").read_text(), re.M)[1])
-
-
 def window(peer: list[str], started: str) -> tuple[Counts, int, str]:
     """Runs the workload under both. Returns what schedhist counted, the number of switches that the
     peer may have seen in addition, and the peer's output."""
@@ -83,17 +74,17 @@ def window(peer: list[str], started: str) -> tuple[Counts, int, str]:
                     raise Wrong(f"{peer[-1]} ended: {os.pread(said.fileno(), 2000, 0).decode()}")
                 time.sleep(0.2)
             # The peer prints this when it is about to start, or has started.
-            first = ctxt()
+            first = switches_of_kernel()
             time.sleep(0.5)
             old = Counts()
             measure(1)
-            on = ctxt()
+            on = switches_of_kernel()
             subprocess.run(WORKLOAD, stdout=subprocess.DEVNULL, check=True)
-            off = ctxt()
+            off = switches_of_kernel()
             measure(0)
             tool.send_signal(signal.SIGINT)
             tool.wait(60)
-            last = ctxt()
+            last = switches_of_kernel()
         finally:
             if tool.poll() is None:
                 tool.kill()

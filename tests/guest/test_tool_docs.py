@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from harness import cgroup
-from harness.test import THOROUGH, TREE, allow, eq, helper, note, run, skip, spawn, start, within
+from harness.test import THOROUGH, TREE, allow, eq, helper, note, run, script, skip, spawn, start, within
 from harness.tool import TOOL, begin, grouped_by, tool
 
 
@@ -32,13 +32,6 @@ def blocks(path: Path) -> list[str]:
             found.append(text)
         block = []
     return found
-
-
-def script(name: str, text: str) -> None:
-    path = Path(name)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/bash\n{text}\n")
-    path.chmod(0o755)
 
 
 def make_scene() -> None:

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import urllib.parse
 import urllib.request
 from pathlib import Path

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from harness import cgroup
-from harness.test import (THOROUGH, TREE, allow, cpus, defer, eq, helper, matches, note, skip, start, wait_until,
-                          write_file)
+from harness.test import (THOROUGH, TREE, allow, cpus, defer, eq, helper, matches, note, script, skip, start,
+                          wait_until, write_file)
 from harness.terminal import need_terminal, on_screen, open_terminal, terminal
 from harness.tool import TOOL, Job, begin, scrape, tool
 
@@ -58,13 +58,6 @@ def service(name: str, *command: str | Path, quota: str = "") -> None:
     # Who starts up has another name: on a slow machine for as long as the longest wait.
     comm = Path(f"/proc/{process.pid}/comm")
     wait_until(f"{name} to run", lambda: comm.read_text(encoding="utf-8") == f"{name}\n")
-
-
-def script(name: str, text: str) -> str:
-    path = Path(name)
-    path.write_text(f"#!/bin/bash\n{text}\n")
-    path.chmod(0o755)
-    return f"./{name}"
 
 
 # Bash's `read -t` may sleep for ever if the shell waits for its CPU as long as that.

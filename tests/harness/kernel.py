@@ -29,6 +29,10 @@ def cpus() -> int:
     return os.cpu_count() or 1
 
 
+def switches_of_kernel() -> int:
+    return int(re.search(r"^ctxt (\d+)", Path("/proc/stat").read_text(), re.MULTILINE)[1])
+
+
 def expedite_rcu(on: bool = True) -> None:
     """Loading and unloading wait for RCU grace periods, as does each change of an event's filter: with
     short ones, many of them fit."""

@@ -37,6 +37,12 @@ def within(what: str, low: float, value: float, high: float = float("inf")) -> N
         raise Wrong(f"{what}: {value} is not within {low} to {high}")
 
 
+def told(what: str, low: float, value: float, high: float) -> None:
+    """The same, and says so even if it holds."""
+    note(f"{what}: {value:.0f} within {low:.0f} to {high:.0f}")
+    within(what, low, value, high)
+
+
 def matches(what: str, pattern: str, text: str) -> None:
     """Asserts that the pattern is found in the text."""
     if not re.search(pattern, text, re.MULTILINE):

@@ -39,6 +39,14 @@ def perf_event_open(event: int, pid: int, cpu: int, period: int = 0, sample_type
     return call("perf_event_open", attributes.ljust(SIZE, b"\0"), pid, cpu, -1, 0)
 
 
+def script(name: str, text: str) -> None:
+    """Writes a program in Bash."""
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+
+
 def run(*command: str | Path, **options: Any) -> str:
     """Runs a program and returns what it prints. Fails with its errors if it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, errors="surrogateescape",
