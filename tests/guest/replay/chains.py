@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from bisect import bisect_left, bisect_right
 from collections import Counter as Tally
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -371,8 +372,11 @@ def check(folder: Path) -> Result:
         times = [hop.ran_ns + hop.waited_ns + hop.preempted_ns + hop.throttled_ns for hop in chain.hops]
         if sum(times) + fields.blocked_ns + fields.missing_ns != fields.duration_ns:
             die(f"the times of chain {fields.outlier} do not add up")
-        found = [one for one in reference.slices.get(fields.cpu, [])
-                 if one.since[0] <= fields.time_ns <= one.since[1] and one.pid == chain.hops[0].pid]
+        slices = reference.slices.get(fields.cpu, [])
+        # Those that may have begun at that moment.
+        low = bisect_left(slices, fields.time_ns, key=lambda one: one.since[1])
+        high = bisect_right(slices, fields.time_ns, key=lambda one: one.since[0])
+        found = [one for one in slices[low:high] if one.pid == chain.hops[0].pid]
         if not found:
             result.differences.append(f"{fields.outlier}: no such slice")
             result.chains += 1
