@@ -38,8 +38,8 @@ ON_KERNELS = {
     long_waits_of_groups""".split(),
 }
 # Where `uml` runs, `guest` does not repeat what needs neither an accurate clock nor a stock kernel.
-ON_UML_ALONE = """churn group_gone_storm group_list_storm group_reads group_remade_rule group_remade_under
-    groups_audit""".split()
+ON_UML_ALONE = """chain_unload churn fuzz_files group_gone_storm group_list_storm group_reads group_remade_rule
+    group_remade_under groups_audit groups_law""".split()
 # Where 256 CPUs are possible, and most of them never come.
 ON_CPUS = """law groups_law raw histograms memory hotplug groups_hotplug chain_hotplug""".split()
 # What the guest's kernel gets for a test, which has a guest of its own then.
@@ -270,6 +270,8 @@ def plan(suite: str) -> list[Job]:
         of_earlier = {result[2] for result in map(RESULT.match, taken[suite].splitlines()) if result}
         # User Mode Linux is of the newest series.
         elsewhere = ON_UML_ALONE if "uml" in SUITES and not THOROUGH and KERNEL == NEWEST else []
+        # `bed` checks the same module, at the speed of the host.
+        elsewhere = [*elsewhere, *["event_sites"] * ("bed" in SUITES and KERNEL == NEWEST)]
         tests = [test for test in (ON_QUICK if QUICK else listed.split()) if test not in {*of_earlier, *elsewhere}]
     else:
         tests = ON_KERNELS[suite]

@@ -158,7 +158,7 @@ RESTLESS = {"groups": groups, "control": control}
 
 @allow(3000 if THOROUGH else 400)
 def test_chaos():
-    seconds, rounds = amount(3 if DEBUG else 1, 4, 20), amount(1, 1, 8)
+    seconds, rounds = amount(3 if DEBUG else 1, 2, 20), amount(1, 1, 8)
     seed = os.environ.get("SCHEDHIST_SEED", "")
     random.seed(seed or None)
     cgroup.on()

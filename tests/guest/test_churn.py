@@ -70,7 +70,7 @@ def test_churn():
     """An emulator affords few of them, and User Mode Linux, at the speed of the host, many more: a hundred
     million in the long form."""
     lives, total, started = amount(2, 6, 20), 0, time.monotonic()
-    number = 40000 if DEBUG else amount(60000, 2000000, 100000000)
+    number = 40000 if DEBUG else amount(60000, 1000000, 100000000)
     cgroup.on()
     load_helper("churn")
     cgroup.make("churn0", "churn1")
