@@ -627,7 +627,7 @@ def test_wait_profiles():
     perf.wait()
     measure(1)
     victim.begin()
-    time.sleep(4)
+    time.sleep(2.5)
     # It first repays what it ran beyond its quota, which is long where ticks are late.
     wait_until("waits for the quota", lambda: histogram("throttled").sum > 10**9)
     # What it says is of the time of the profile, and of the histograms.

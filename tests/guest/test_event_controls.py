@@ -53,6 +53,7 @@ def test_event_enable():
 
 def test_event_alone():
     """An enabled event is emitted, and no other; a disabled event is not."""
+    expedite_rcu()
     load_all("chain=64")
     write("long_wait_ns", 1)
     outliers_of("runq")

@@ -56,14 +56,14 @@ def test_in_progress_law():
     load()
     with busy():
         wait_for_switches(1)
-        check_time(40)
+        check_time(20)
         write("group_by", "comm")
-        check_time(40)
+        check_time(20)
         measure(0)
         time.sleep(0.3)
         measure(1)
         wait_for_switches(2)
-        check_time(40)
+        check_time(20)
         write("group_by", "none")
     measure(0)
     check_laws()
@@ -124,8 +124,8 @@ def is_busy(what):
     """Asserts that CPU 1 is busy, and that the group of the hog runs. The stopper may end a slice of the hog: if
     that was not seen to begin, it is lost, so this looks again. It can happen once to each CPU."""
     unseen = status("start_unseen")
-    found = re.findall(r"CPU 1 [^%]* (\d+)%", tool("top", "--once", "-d", "3").out)
-    rows = objects(tool("groups", "-j", "3", "1").out)
+    found = re.findall(r"CPU 1 [^%]* (\d+)%", tool("top", "--once", "-d", "1").out)
+    rows = objects(tool("groups", "-j", "1", "1").out)
     group = [100 * row["oncpu_ns"] // row["span_ns"] for row in rows if row["name"] == "hog"]
     if status("start_unseen") != unseen:
         return is_busy(what)

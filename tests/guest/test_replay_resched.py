@@ -54,7 +54,7 @@ def crowd():
     """Hogs that are preempted, tasks that sleep, and such as are forked."""
     hogs(2, 0)
     start("stress-ng", "--temp-path", "/tmp", "--quiet", "--timeout", "60", "--nanosleep", "1", "--fork", "1")
-    time.sleep(0.7)
+    time.sleep(0.4)
 
 
 @allow(900)

@@ -13,9 +13,9 @@ from typing import NoReturn
 
 from harness import cgroup
 from harness.listeners import Listener
-from harness.test import (DEBUGFS, METRICS, TREE, Wrong, about_numbers, allow, busy, cpus, defer, eq, histogram, load,
-                          measure, messages, note, run, skip, spawn, start, status, unload, value, wait_until, within,
-                          write)
+from harness.test import (DEBUGFS, METRICS, TREE, Wrong, about_numbers, allow, busy, cpus, defer, eq, expedite_rcu,
+                          histogram, load, measure, messages, note, run, skip, spawn, start, status,
+                          switches_of_kernel, unload, value, wait_until, within, write)
 from harness.tool import (TOOL, Job, Table, begin, ends, grouped_by, narrow, need, objects, one_table, says,
                           soon_grouped_by, tables, tool)
 from harness.trace import enable
@@ -170,10 +170,6 @@ def test_tool_intervals():
 # --- the tables of BCC ---
 
 
-def ctxt() -> int:
-    return int(re.findall(r"^ctxt (\d+)", Path("/proc/stat").read_text(), re.M)[0])
-
-
 def pair(peer: list[str], mine: list[str], loops: int = 120) -> tuple[Table, Table, int, int]:
     """Runs a workload under two tools, longer for a peer that begins slowly. Returns their tables, the number
     of switches that the peer may have seen before ours began and after it ended, and how many switches to the
@@ -192,15 +188,15 @@ def pair(peer: list[str], mine: list[str], loops: int = 120) -> tuple[Table, Tab
     # Reads it into memory: little is to happen between the two starts.
     run(*mine, "0.1", "1")
     theirs = listening("stdbuf", "-oL", *peer)
-    first, idle = ctxt(), status("to_idle")
+    first, idle = switches_of_kernel(), status("to_idle")
     ours = listening(*mine)
-    began = ctxt()
+    began = switches_of_kernel()
     run("hackbench", "-g", "2", "-l", str(loops))
-    ended = ctxt()
+    ended = switches_of_kernel()
     for one in (ours, theirs):
         one.end()
         eq("status", one.process.returncode, 0)
-    more = began - first + ctxt() - ended
+    more = began - first + switches_of_kernel() - ended
     return one_table(theirs.said()), one_table(ours.said()), more, status("to_idle") - idle
 
 
@@ -300,6 +296,7 @@ def check_split(pid: int, tids: list[str], said: dict[str, str]) -> None:
 def test_tool_groups():
     """Tables of processes, threads, namespaces and cgroups are those of their tasks, and no verb leaves its
     rule behind."""
+    expedite_rcu()
     begin()
     cgroup.on()
     # The sleeper shares its CPU with a loop.
@@ -311,8 +308,8 @@ def test_tool_groups():
     tids = threads.read_text().split()
     grouped_by("none")
     said = {name: tool(*words.split()).out for name, words in {
-        "one": f"runqlat -p {pid} 1 2", "pids": "runqlat -P 1 1", "tids": f"runqlat -L -p {pid} 1 1",
-        "oncpu": "cpudist -P -e -T 1 1", "pidnss": "runqlat --pidnss 1 1"}.items()}
+        "one": f"runqlat -p {pid} 1 2", "pids": "runqlat -P 0.5 1", "tids": f"runqlat -L -p {pid} 1 1",
+        "oncpu": "cpudist -P -e -T 0.5 1", "pidnss": "runqlat --pidnss 0.5 1"}.items()}
     check_split(pid, tids, said)
     narrow(*said.values())
     grouped_by("none")
