@@ -41,7 +41,8 @@ check build/begun begin_build
 
 # What the headers of other distributions have of a kernel's rust/, by their packaging: the crates'
 # metadata and the macros, in a folder (Arch) or behind a link (Ubuntu: kdir/linked). A kernel of
-# our own, if one has been built, is cut down to that; the first word is its name.
+# our own, if one has been built, is cut down to that; the first word is its name. The second is a folder that
+# stays, so that only what is newer is built again.
 # shellcheck disable=SC2016
 cut='
 kdir=/build/kernels/$0 rust=/tmp/rust
@@ -49,9 +50,13 @@ mkdir "$rust"
 cp -a "$kdir"/rust/*.rmeta "$kdir"/rust/*.so "$rust"
 mount --bind "$rust" "$kdir/rust"
 LLVM=1 scripts/check-kdir "$kdir"
-SCHEDHIST_CRATES=/nonexistent scripts/crates/stage /schedhist /tmp/staged "$kdir"
-make -C "$kdir" M=/tmp/staged LLVM=1 modules
-[[ -e /tmp/staged/schedhist.ko ]]'
+mkdir -p "$1"
+exec 9> "$1/lock"
+flock 9
+rm -f "$1/schedhist.ko"
+SCHEDHIST_CRATES=/nonexistent scripts/crates/stage /schedhist "$1" "$kdir"
+make -C "$kdir" M="$1" LLVM=1 modules
+[[ -e $1/schedhist.ko ]]'
 
 built=''
 for kernel in debug proxy kcsan cfi; do
@@ -59,7 +64,7 @@ for kernel in debug proxy kcsan cfi; do
 	[[ -n $built ]] || built=$(. scripts/bed/lib.sh; ! compgen -G "$STAMPS/kernel-*[0-9]-schedhist-$kernel" > /dev/null || echo "$kernel")
 done
 if [[ -n $built ]]; then
-	check build/metadata run 0 scripts/bed/root -- bash -euc "$cut" "$built"
+	check build/metadata run 0 scripts/bed/root -- bash -euc "$cut" "$built" "$(dirname "$(scripts/bed/build --path "$built")")-metadata"
 else
 	echo "skip build/metadata: no kernel with Rust has been built here (scripts/bed/kernel debug)"
 fi
