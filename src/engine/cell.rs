@@ -54,6 +54,13 @@ impl Cell {
         self.0.store(value, Release);
     }
 
+    /// Adds to the cell, for [`Cell::acquire`] or a reader with a fence: who sees it sees what was
+    /// written before. Only its writer may call this.
+    #[inline(always)]
+    pub fn publish_more(&self, value: u64) {
+        self.publish(self.get().wrapping_add(value));
+    }
+
     /// Replaces `old` by `new`, and returns whether the cell held `old`. Any CPU may call this, but
     /// an update by the writer that is in progress may undo it.
     pub fn replace(&self, old: u64, new: u64) -> bool {

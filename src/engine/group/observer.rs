@@ -38,7 +38,8 @@ impl Occupant {
     /// there can be none.
     #[inline(always)]
     pub fn enter(&self, task_group: TaskGroup) {
-        self.0.set(task_group.bits());
+        // After the last slice of the one before: see `GroupSlices::add()`.
+        self.0.publish(task_group.bits());
     }
 
     /// Returns the group of the task that has the CPU: within a switch that of the task that

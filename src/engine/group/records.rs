@@ -117,7 +117,12 @@ impl GroupRecords {
     #[inline(always)]
     pub(in crate::engine) fn add(&self, metric: GroupMetric, value: u64) {
         self.counts[metric as usize].add(1);
-        self.sums[metric as usize].add(value);
+        let sum = &self.sums[metric as usize];
+        match metric {
+            // After the time of the switch: see `GroupSlices::add()`.
+            GroupMetric::Oncpu => sum.publish_more(value),
+            _ => sum.add(value),
+        }
     }
 
     /// Adds a sample of any size that a clock can measure. Slow.

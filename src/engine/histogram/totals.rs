@@ -191,7 +191,7 @@ impl Sum<'_> {
         // takes two steps.
         for part in [value - half, half] {
             if part != 0 {
-                self.sum.add(part);
+                self.sum.publish_more(part);
                 self.carry();
             }
         }
@@ -319,7 +319,12 @@ impl Totals {
     /// `metric`.
     #[inline(always)]
     pub(in crate::engine) fn add(&self, metric: Metric, value: u64) {
-        self.sum_mod(metric).add(value);
+        let sum = self.sum_mod(metric);
+        match metric {
+            // After the sum of a group: see `GroupSlices::add()`.
+            Metric::Oncpu => sum.publish_more(value),
+            _ => sum.add(value),
+        }
     }
 
     /// Returns the sum of `metric`, to add a large sample.

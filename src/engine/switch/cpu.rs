@@ -252,8 +252,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// kind sees that, too: see `Cpu::current_slice()`.
     #[inline(always)]
     fn count_kind(&self, counter: Counter) {
-        let cell = self.header.counter(counter);
-        cell.publish(cell.get().wrapping_add(1));
+        self.header.counter(counter).publish_more(1);
     }
 
     /// Counts [`Counter::ClockBackwards`] if `stamp`, possibly of another CPU's clock, is later
@@ -305,13 +304,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
                 if let Some(bucket) = bucket(index) {
                     bucket.add(1);
                 }
-                totals.add(metric, value);
+                // First the group's: see `GroupSlices::add()`.
                 observer.add(metric, value, scheme, index);
+                totals.add(metric, value);
             }
             None => {
                 let last = scheme.buckets().wrapping_sub(1);
-                overflow(bucket(last), totals.whole(metric), value);
                 observer.add_large(metric, value, scheme);
+                overflow(bucket(last), totals.whole(metric), value);
             }
         }
         totals.compare(metric, value, now, observer.namer(metric.side()));

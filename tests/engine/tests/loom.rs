@@ -38,6 +38,7 @@ use schedhist_engine::{
             index::Entry,
             observer::{CpuGroups, Grouped},
             records::{CulpritKind, GroupCounter, GroupMetric},
+            slices::GroupSlices,
             table::{GroupTable, Place},
             task_group::{Group, TaskGroup},
         },
@@ -67,7 +68,7 @@ use schedhist_engine::{
     testing::{self, idle_at, task, wake, Records, Switch, Task, IDLE},
 };
 
-use grouped::{user, Groups};
+use grouped::{group, user, Groups};
 
 /// Runs `test` in all orders, with at most `preemptions` unless the environment says otherwise.
 fn in_all_orders(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
@@ -1232,6 +1233,54 @@ fn slice_while_it_changes() {
 fenced! {
     2: slice_while_it_changes =>
     a_slice_is_not_taken_for_another, without_fences_a_slice_is_taken_for_another
+}
+
+/// A task of a group gives its CPU to one of another; a reader of the group's slices looks meanwhile.
+/// The slice has ended, or it is in progress, and never both or neither. No time passes in the switch.
+fn slice_of_a_group_while_it_ends() {
+    let metrics = MetricSet::parse(b"oncpu idle", MetricSet::ALL).expect("these are two");
+    let cpu = testing::records(0, SCHEME, metrics);
+    let groups = Groups::without_histograms(2, SCHEME);
+    let state = TaskState::new();
+    settle(&cpu);
+    settle(&groups);
+    settle(&state);
+    let switch = |cpu: &Records, groups: &Groups, state: &TaskState, now, prev: Task, next| {
+        let switch = Switch {
+            now,
+            prev,
+            prev_state: PrevState::new(false, u32::from(prev.pid != 0)),
+            next,
+            state: &|_| state,
+        };
+        cpu.switch::<Dynamic>(&switch, Grouped::new(|_| identity(1), groups));
+    };
+    state.set_task_group(task(1).id, user(1));
+    idle_at(&cpu, 10, |_| identity(0));
+    // There are more fences where a sample is the least or the greatest.
+    for (begin, end) in [(20, 120), (130, 140)] {
+        switch(&cpu, &groups, &state, begin, IDLE, task(1));
+        switch(&cpu, &groups, &state, end, task(1), IDLE);
+    }
+    switch(&cpu, &groups, &state, 150, IDLE, task(1));
+    let (writer, reader) = shared((cpu, groups, state));
+    side_by_side(
+        move || {
+            let (cpu, groups, state) = &*writer;
+            switch(cpu, groups, state, 220, task(1), task(2));
+        },
+        move || {
+            let (cpu, groups, _) = &*reader;
+            let mut slices = GroupSlices::default();
+            slices.add(group(1), groups.of(1), groups.occupant(), || cpu.current_slice(|| 220));
+            assert_eq!(slices.ended + u128::from(slices.in_progress), 100 + 10 + 70);
+        },
+    );
+}
+
+fenced! {
+    2: slice_of_a_group_while_it_ends =>
+    a_slice_of_a_group_has_ended_or_not, without_fences_a_slice_of_a_group_is_lost
 }
 
 /// The slice `number` of a CPU: of the task with this PID, woken in the slice before it.
