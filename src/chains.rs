@@ -42,6 +42,7 @@ use crate::{
         },
         switch::Sample, //
     },
+    outliers::in_order, //
 };
 
 /// The last slices of a CPU, and the chains of its last outliers.
@@ -110,18 +111,14 @@ impl AllChains {
     }
 
     /// Calls `visit` with all kept chains, in the order of their numbers, each with its CPU and its
-    /// hops. Stops on an error.
+    /// hops. Stops on an error. Sleeps.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u32, &Chain, &[Hop]) -> Result) -> Result {
         // Too large for the stack beside what `visit` needs.
         let mut hops = KBox::new([Hop::NONE; HOPS], GFP_KERNEL)?;
-        let mut found = KVVec::new();
-        for (cpu, chain) in self.cpus.numbered() {
-            for id in chain.kept.ids() {
-                found.push((id, cpu), GFP_KERNEL)?;
-            }
-        }
-        found.sort_unstable();
-        for (id, cpu) in found.iter().copied() {
+        let kept = self.cpus.numbered();
+        let kept = kept.map(|(cpu, chain)| (cpu, chain.kept.ids()));
+        for (id, cpu) in in_order(kept)?.iter().copied() {
+            cond_resched();
             let Some(chain) = self.cpus.get(cpu) else {
                 continue;
             };

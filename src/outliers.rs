@@ -24,6 +24,7 @@ use self::budget::Budget;
 use crate::{
     boundary::{
         abstractions::{
+            context::cond_resched,
             local_clock,
             new_irq_work,
             tracepoint,
@@ -60,6 +61,21 @@ use crate::{
     },
     events, //
 };
+
+/// Returns the numbers of the outliers of which something is kept, in order, each with its CPU.
+/// `kept` has those of each CPU. Sleeps.
+pub(crate) fn in_order(
+    kept: impl Iterator<Item = (u32, impl Iterator<Item = u64>)>,
+) -> Result<KVVec<(u64, u32)>> {
+    let mut found = KVVec::new();
+    for (cpu, ids) in kept {
+        for id in ids {
+            found.push((id, cpu), GFP_KERNEL)?;
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
 
 /// Emits the events of the chain of an outlier of `task`.
 fn emit_chain(
@@ -382,24 +398,34 @@ impl Outliers {
             .find_map(|(cpu, log)| Some((cpu, log.read(id, culprits)?)))
     }
 
-    /// Finds the oldest kept outlier after the number `seen`. Returns its number, its CPU, and the
-    /// log of that CPU.
-    pub(crate) fn first_after(&self, seen: u64) -> Option<(u64, u32, &Log)> {
-        let mut first: Option<(u64, u32, &Log)> = None;
-        for (cpu, log) in self.logs() {
-            if let Some(id) = log.first_after(seen) {
-                if first.is_none_or(|(least, ..)| id < least) {
-                    first = Some((id, cpu, log));
-                }
+    /// Calls `visit` with all kept outliers, in the order of their numbers, each with its CPU and
+    /// its culprits, the first of those that are passed. Stops on an error. Sleeps.
+    pub(crate) fn for_each(
+        &self,
+        mut visit: impl FnMut(u32, &Outlier, &[Culprit]) -> Result,
+    ) -> Result {
+        let mut culprits = [Culprit::default(); CULPRITS];
+        let logs = self.logs().map(|(cpu, log)| (cpu, log.ids()));
+        for (id, cpu) in in_order(logs)?.iter().copied() {
+            cond_resched();
+            let log = self.logs.as_ref().and_then(|logs| logs.get(cpu));
+            // Others may have taken its place since.
+            if let Some(outlier) = log.and_then(|log| log.read(id, &mut culprits)) {
+                visit(cpu, &outlier, &culprits)?;
             }
         }
-        first
+        Ok(())
     }
 
     /// Returns the number of the oldest kept outlier after the number `seen`. Returns `None` while
     /// a lower number may still be in flight on another CPU, so that readers never skip an outlier.
     pub(crate) fn next_after(&self, seen: u64) -> Option<u64> {
-        let find = |seen| self.first_after(seen).map(|(id, ..)| (id, ()));
+        let first = |seen| {
+            self.logs()
+                .filter_map(|(_, log)| log.first_after(seen))
+                .min()
+        };
+        let find = |seen| first(seen).map(|id| (id, ()));
         // After the end a CPU may still have announced a number that it does not get.
         let is_any_before = |id| {
             !self.budget.limit.has_ended() && self.logs().any(|(_, log)| log.may_report_before(id))

@@ -42,19 +42,12 @@ impl View for KeptOutliers {
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        let outliers = &reading.outliers;
         text::outliers_head(out)?;
-        let mut culprits = [Culprit::default(); CULPRITS];
-        let mut seen = 0;
-        // New outliers may come during the loop: stop at the one that is the last now.
-        let last = outliers.last();
-        while let Some((id, cpu, log)) = outliers.first_after(seen).filter(|(id, ..)| *id <= last) {
-            if let Some(outlier) = log.read(id, &mut culprits) {
-                show_one(out, cpu, &outlier, &culprits)?;
-            }
-            seen = id;
-        }
-        Ok(())
+        let outliers = &reading.outliers;
+        outliers.for_each(|cpu, outlier, culprits| {
+            show_one(out, cpu, outlier, culprits)?;
+            Ok(())
+        })
     }
 }
 

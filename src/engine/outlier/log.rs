@@ -414,6 +414,11 @@ impl Log {
         Some((cells.outlier(id)?, cells.culprits()))
     }
 
+    /// Returns the numbers of the kept outliers, in no order.
+    pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
+        self.last.ids()
+    }
+
     /// Returns the number of the oldest kept outlier after the outlier `seen`, or `None` if there
     /// is none.
     pub fn first_after(&self, seen: u64) -> Option<u64> {
