@@ -248,7 +248,8 @@ pub(crate) struct Member {
 
 impl TaskNewtask for Recorder {
     fn task_newtask(&self, task: Task<'_>) {
-        // Without memory for its state, the task counts as untracked whenever it runs.
+        // Without memory for its state, the task counts as untracked whenever it runs, until a
+        // sweep has made room.
         let _ = self.tasks.table().make_room(task.pid());
         if let Some(Grouping { groups, .. }) = &self.groups {
             // The probe of the groups counts.

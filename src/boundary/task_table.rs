@@ -14,6 +14,7 @@ use core::{
     alloc::Layout,
     marker::PhantomData,
     sync::atomic::{
+        AtomicBool,
         AtomicPtr,
         AtomicUsize,
         Ordering, //
@@ -74,6 +75,8 @@ pub(crate) struct TaskTable {
     count: AtomicUsize,
     /// The number of pages above which the next sweep begins.
     limit: AtomicUsize,
+    /// There was no memory for a page, so the next sweep is due.
+    lacks_pages: AtomicBool,
 }
 
 /// Added to the address of a page for which no room was requested since the sweep began.
@@ -169,12 +172,14 @@ impl TaskTable {
             pages,
             count: AtomicUsize::new(0),
             limit: AtomicUsize::new(SWEEP_MIN),
+            lacks_pages: AtomicBool::new(false),
         };
         Ok(Arc::new(table, GFP_KERNEL)?)
     }
 
     /// Makes room for the task `pid` if the table has none for it. Does not sleep, but preemption
-    /// must be on, as the allocator of `PREEMPT_RT` requires. Fails with `ENOMEM`.
+    /// must be on, as the allocator of `PREEMPT_RT` requires. Fails with `ENOMEM`; the next sweep
+    /// then waits for memory.
     ///
     /// The task must be one that [`for_each_task`] finds. A sweep keeps the room of those tasks,
     /// and room that was requested since the sweep began.
@@ -194,7 +199,9 @@ impl TaskTable {
         loop {
             let found = slot.load(Ordering::Acquire);
             if found == no_page() {
-                if insert(slot, allocate()?) {
+                let page = allocate();
+                let page = page.inspect_err(|_| self.lacks_pages.store(true, Ordering::Relaxed))?;
+                if insert(slot, page) {
                     self.count.fetch_add(1, Ordering::Relaxed);
                 }
             } else if found == untagged(found) || exchange(slot, found, untagged(found)) {
@@ -235,9 +242,10 @@ impl TaskTable {
         }
     }
 
-    /// Returns whether there are so many pages that a sweep may be worthwhile.
+    /// Returns whether a task lacks its page, or there are so many pages that some may be free.
     pub(crate) fn wants_sweep(&self) -> bool {
         self.count.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed)
+            || self.lacks_pages.load(Ordering::Relaxed)
     }
 
     /// Returns how much memory the table takes, in bytes.
@@ -248,7 +256,7 @@ impl TaskTable {
 }
 
 impl Job for TaskTable {
-    /// Frees the pages that no living task needs.
+    /// Frees the pages that no living task needs, and makes those that one lacks.
     ///
     /// The sweep first marks all pages as suspect. It then makes room for every task again, which
     /// clears the marks of their pages. A task that is created meanwhile is on the list of tasks
@@ -266,13 +274,15 @@ impl Job for TaskTable {
         let Ok(mut needed) = Found::new() else {
             return;
         };
+        self.lacks_pages.store(false, Ordering::Relaxed);
         for slot in self.pages.iter() {
             let found = slot.load(Ordering::Acquire);
             if found != no_page() {
                 exchange(slot, found, found.map_addr(|address| address | SUSPECT));
             }
         }
-        // Pages that are still needed are kept.
+        // Pages that are still needed are kept. If some are still lacking, the next task that is
+        // created queues the job again.
         let _ = self.make_room_for_found(&mut needed);
 
         let mut swept = KVVec::new();
