@@ -95,7 +95,8 @@ pub(crate) struct Groups {
     since: u64,
     memories: Pin<KBox<GroupMemories>>,
     /// The lock also orders decisions: a group is stored while it is held, and what it depends on
-    /// was read after it was taken. So the group stored last is that of the last change.
+    /// was read after it was taken. So the group stored last is that of the last change; but for
+    /// names, which the kernel changes after it has traced that.
     #[pin]
     registry: IrqLock<GroupRegistry>,
     /// Held during a sweep.

@@ -152,7 +152,8 @@ impl Groups {
             Matcher::Cgroup(subtree) => Some(subtree.id()),
             _ => None,
         };
-        // None of this can fail, as there was room, and nobody else takes it.
+        // There was room, and nobody else takes it; but if it was the place of a dead group of this
+        // name, a sweep may have freed that, for a task to take.
         let added = group.ok_or(ENOSPC).and_then(|group| {
             let rule = list::Rule::new(name, found.text, found.matcher, group);
             registry.list.add(rule).map_err(|_| ENOSPC)

@@ -9,22 +9,22 @@
 
 /* bindgen reads this first, so that a build ends with one of these sentences. */
 #if !defined(CONFIG_X86_64) && !defined(CONFIG_ARM64)
-#error "schedhist runs on x86_64 and arm64 only"
+#error "this module runs on x86_64 and arm64 only"
 #endif
 #ifndef CONFIG_SMP
-#error "schedhist needs a kernel with CONFIG_SMP"
+#error "this module needs a kernel with CONFIG_SMP"
 #endif
 #ifdef CONFIG_RANDSTRUCT
-#error "schedhist does not run on a kernel with CONFIG_RANDSTRUCT: Rust does not know its structs"
+#error "this module does not run on a kernel with CONFIG_RANDSTRUCT: Rust does not know its structs"
 #endif
 #ifndef CONFIG_TRACING
-#error "schedhist needs a kernel with CONFIG_TRACING: it has trace events"
+#error "this module needs a kernel with CONFIG_TRACING: it has trace events"
 #endif
 #ifndef CONFIG_DEBUG_FS
-#error "schedhist needs a kernel with CONFIG_DEBUG_FS: its files are there"
+#error "this module needs a kernel with CONFIG_DEBUG_FS: its files are there"
 #endif
 #ifndef CONFIG_SCHED_INFO
-#error "schedhist needs a kernel with CONFIG_SCHED_INFO, which stamps each wait"
+#error "this module needs a kernel with CONFIG_SCHED_INFO, which stamps each wait"
 #endif
 
 #include <linux/binfmts.h>
@@ -46,7 +46,7 @@
 
 /* There a probe must not take a lock that sleeps, nor allocate memory. */
 #if defined(CONFIG_PREEMPT_RT) && !defined(HAVE_PREEMPTIBLE_PROBES)
-#error "schedhist does not run on PREEMPT_RT where probes run with preemption off"
+#error "this module does not run on PREEMPT_RT where probes run with preemption off"
 #endif
 
 /* The types of the probes. glue.c checks them against the kernel. */

@@ -75,9 +75,10 @@ impl<'a> Task<'a> {
         }
         // SAFETY: Valid by the type's invariant. Volatile, as `exec()` changes it.
         let leader = unsafe { (&raw const (*self.task.as_ptr()).group_leader).read_volatile() };
-        // SAFETY: A leader is released after the other threads of its process, and is freed an RCU
-        // grace period later. The task has just not been exiting, so neither was released before
-        // this RCU read-side critical section began, which is at least as long as `'g`.
+        // SAFETY: A leader is released after the other threads of its process, or by `de_thread()`,
+        // which first makes the thread that is left its own leader. It is freed an RCU grace period
+        // later. The task has just not been exiting, so the leader that was read was not released
+        // before this RCU read-side critical section began, which is at least as long as `'g`.
         Some(unsafe { Task::from_raw(leader) })
     }
 
@@ -323,7 +324,8 @@ impl ProcessId {
     /// `task` must be the current task, and must not have reached `exit_notify()`.
     pub(super) unsafe fn of_exiting(task: *mut bindings::task_struct) -> Self {
         // SAFETY: The current task exists. A leader is released after the other threads of its
-        // process, and no task before its `exit_notify()`.
+        // process, or by `de_thread()` in one of them, which waits until all others have reached
+        // their `exit_notify()`.
         Self::of(unsafe { Task::from_raw((*task).group_leader) })
     }
 

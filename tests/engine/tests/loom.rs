@@ -1272,7 +1272,9 @@ fn slice_of_a_group_while_it_ends() {
         move || {
             let (cpu, groups, _) = &*reader;
             let mut slices = GroupSlices::default();
-            slices.add(group(1), groups.of(1), groups.occupant(), || cpu.current_slice(|| 220));
+            slices.add(group(1), groups.of(1), groups.occupant(), || {
+                cpu.current_slice(|| 220)
+            });
             assert_eq!(slices.ended + u128::from(slices.in_progress), 100 + 10 + 70);
         },
     );

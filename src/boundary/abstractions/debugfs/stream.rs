@@ -163,7 +163,12 @@ impl<T: Stream> Reader<T> {
                 let Some(next) = next.filter(|next| *next <= last) else {
                     break;
                 };
-                rest.fill(stream, next)?;
+                match rest.fill(stream, next) {
+                    Ok(()) => {}
+                    // The next read returns it.
+                    Err(_) if copied != 0 => break,
+                    Err(error) => return Err(error),
+                }
                 self.has_rest.store(!rest.get().is_empty(), Relaxed);
                 self.seen.store(next, Release);
                 continue;
