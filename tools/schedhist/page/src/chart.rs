@@ -146,25 +146,19 @@ fn ticks(timeline: &Timeline) -> Vec<(f64, String)> {
     for (place, column) in timeline.columns.iter().enumerate() {
         let length = column.end.saturating_sub(column.begin).max(1);
         let first = column.clock.next_multiple_of(step);
-        let mut all = (first..column.clock.saturating_add(length)).step_by(step as usize);
-        let at = |ns| place as f64 + (ns - column.clock) as f64 / length as f64;
-        // If the clock was set, they would stand too close.
-        let is_free =
-            |ticks: &[(f64, _)], x| ticks.last().is_none_or(|(last, _)| x - last >= least);
-        if let Some(ns) = all.find(|ns| is_free(&ticks, at(*ns))) {
+        for ns in (first..column.clock.saturating_add(length)).step_by(step as usize) {
+            let x = place as f64 + (ns - column.clock) as f64 / length as f64;
+            // If the clock was set, they would stand too close.
+            if ticks.last().is_some_and(|(last, _)| x - last < least) {
+                continue;
+            }
             let format = match ns % DAY {
                 0 if step >= 60 * SECOND => "%m-%d",
                 _ if step >= 60 * SECOND => "%H:%M",
                 _ if step >= SECOND => "%H:%M:%S",
                 _ => "%M:%S%.3f",
             };
-            ticks.push((at(ns), local(ns, format)));
-            // A column may have several.
-            for ns in all {
-                if is_free(&ticks, at(ns)) {
-                    ticks.push((at(ns), local(ns, format)));
-                }
-            }
+            ticks.push((x, local(ns, format)));
         }
     }
     ticks

@@ -496,29 +496,6 @@ pub fn read_runs(
     between: &mut dyn FnMut(&SnapshotPair<'_>) -> Result,
     run: &mut dyn FnMut(&str) -> Result,
 ) -> Result<Contents> {
-    let contents = read_with(path, when, between, run)?;
-    match when.option().filter(|_| contents.spans.is_empty()) {
-        Some(option) if contents.runs != 0 && !has_intervals(path)? => Err(only_runs(option, path)),
-        Some(_) => Err(no_interval(true).about(path)),
-        None => Ok(contents),
-    }
-}
-
-fn has_intervals(path: &Path) -> Result<bool> {
-    let mut found = false;
-    walk_quietly(path, |event| {
-        found |= matches!(event, Event::Pair(_));
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-fn read_with(
-    path: &Path,
-    when: &When,
-    between: &mut dyn FnMut(&SnapshotPair<'_>) -> Result,
-    run: &mut dyn FnMut(&str) -> Result,
-) -> Result<Contents> {
     let mut contents = Contents::default();
     let mut is_new_part = true;
     let lost = walk(path, when, |event| {
@@ -558,5 +535,18 @@ fn read_with(
         Ok(())
     })?;
     contents.lost = lost;
-    Ok(contents)
+    match when.option().filter(|_| contents.spans.is_empty()) {
+        Some(option) if contents.runs != 0 && !has_intervals(path)? => Err(only_runs(option, path)),
+        Some(_) => Err(no_interval(true).about(path)),
+        None => Ok(contents),
+    }
+}
+
+fn has_intervals(path: &Path) -> Result<bool> {
+    let mut found = false;
+    walk_quietly(path, |event| {
+        found |= matches!(event, Event::Pair(_));
+        Ok(())
+    })?;
+    Ok(found)
 }
