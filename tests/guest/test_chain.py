@@ -13,9 +13,9 @@ from harness import raw
 from harness.chains import ENDS, PARTS, chains
 from harness.groups import groups
 from harness.outliers import escaped
-from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, cpu1, eq, expedite_rcu, fails, fails_with,
-                          has_clock, load, measure, messages, note, parameter, read, reset, run, skip, spawn,
-                          state_of, status, unload, value, wait_until, within, write, write_file)
+from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, cpu1, eq, fails, fails_with, has_clock, load,
+                          measure, messages, note, parameter, read, reset, run, skip, spawn, state_of, status, unload,
+                          value, wait_until, within, write, write_file)
 from harness.trace import Instance
 
 MS = 10**6
@@ -370,8 +370,6 @@ def test_chain_unload():
             load("chain=1024")
             eq("chains without a threshold", chains(), [])
             unload()
-            # Under load, a usual grace period takes seconds: one round has them.
-            expedite_rcu()
 
 
 def test_chain_messages():
@@ -386,7 +384,6 @@ def test_chain_messages():
 
 def test_chain_groups():
     """With groups, with long waits and with other metrics, too, the laws hold."""
-    expedite_rcu()
     for parameters in (("group_by=comm",), ("metrics=all",), ("group_by=process", "metrics=all", "precision=3")):
         load("chain=512", *parameters)
         write("long_wait_ns", 1000)
