@@ -48,9 +48,9 @@ impl GroupSlices {
         // The sum alone is at most one slice behind.
         let mut found = (records.sum(GroupMetric::Oncpu), None);
         for _ in 0..ATTEMPTS {
-            // A switch writes when the slice begins, adds the last one to the group's sum and then to
-            // that of all, and changes the occupant. A slice that is known is from before or after
-            // the first three, while idle time is recorded, too: see `Cpu::current_slice()`.
+            // A switch writes when the slice begins, adds the last one to the group's sum and then
+            // to that of all, and changes the occupant. A slice that is known is from before or
+            // after the first three, while idle time is recorded, too: see `Cpu::current_slice()`.
             let now = occupant.now();
             fence(Acquire);
             let ended = records.sum(GroupMetric::Oncpu);

@@ -1235,8 +1235,9 @@ fenced! {
     a_slice_is_not_taken_for_another, without_fences_a_slice_is_taken_for_another
 }
 
-/// A task of a group gives its CPU to one of another; a reader of the group's slices looks meanwhile.
-/// The slice has ended, or it is in progress, and never both or neither. No time passes in the switch.
+/// A task of a group gives its CPU to one of another; a reader of the group's slices looks
+/// meanwhile. The slice has ended, or it is in progress, and never both or neither. No time passes
+/// in the switch.
 fn slice_of_a_group_while_it_ends() {
     let metrics = MetricSet::parse(b"oncpu idle", MetricSet::ALL).expect("these are two");
     let cpu = testing::records(0, SCHEME, metrics);
@@ -1263,14 +1264,10 @@ fn slice_of_a_group_while_it_ends() {
         switch(&cpu, &groups, &state, end, task(1), IDLE);
     }
     switch(&cpu, &groups, &state, 150, IDLE, task(1));
-    let (writer, reader) = shared((cpu, groups, state));
     side_by_side(
-        move || {
-            let (cpu, groups, state) = &*writer;
-            switch(cpu, groups, state, 220, task(1), task(2));
-        },
-        move || {
-            let (cpu, groups, _) = &*reader;
+        &Arc::new((cpu, groups, state)),
+        move |(cpu, groups, state)| switch(cpu, groups, state, 220, task(1), task(2)),
+        |(cpu, groups, _)| {
             let mut slices = GroupSlices::default();
             slices.add(group(1), groups.of(1), groups.occupant(), || {
                 cpu.current_slice(|| 220)
