@@ -67,7 +67,7 @@ if [ "$guest" != "$root" ]; then
 	done
 fi
 rc=0
-env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+${ENTER_BY:+"$ENTER_BY"} env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 	HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" SCHEDHIST_CACHE=/var/cache/schedhist \
 	${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
 	${no_proxy:+no_proxy="$no_proxy"} \
@@ -78,8 +78,10 @@ exit $rc
 # enter_root COMMAND...: replaces this shell with COMMAND inside the root. When the caller dies,
 # even by kill -9, all processes in the root are killed. RUN_FOLDER, if set, is a guest's folder,
 # which is bound at /mnt. GUEST_ROOT, if set, is the guest's root, unless that is the root itself.
+# ENTER_BY, if set, is a program that runs the last step, for a root of another architecture.
 enter_root() {
 	mkdir -p "$BUILD"
+	export ENTER_BY
 	exec setpriv --pdeathsig KILL \
 		unshare --mount --pid --fork --kill-child --propagation private \
 		bash -c "$ENTER" sh "$ROOT" "$SCRIPTS" "$TREE" "$BUILD" "${RUN_FOLDER:-}" "${GUEST_ROOT:-$ROOT}" "$@"
@@ -104,13 +106,13 @@ apt_in_root() {
 }
 
 # new_root FOLDER SUITE OPTIONS...: makes a root of this suite of Debian in FOLDER, with these options
-# of mmdebstrap. Removes what an interrupted run has left there.
+# of mmdebstrap. Removes what an interrupted run has left there. ENTER_BY is as in enter_root.
 new_root() {
 	local folder=$1 suite=$2
 	shift 2
 	rm -rf --one-file-system "$folder"
 	setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc \
-		mmdebstrap --variant=apt "$@" "$suite" "$folder" ${SCHEDHIST_MIRROR:+"$SCHEDHIST_MIRROR"}
+		${ENTER_BY:+"$ENTER_BY"} mmdebstrap --variant=apt "$@" "$suite" "$folder" ${SCHEDHIST_MIRROR:+"$SCHEDHIST_MIRROR"}
 }
 
 # Finishes an interrupted installation, which leaves packages half configured.
