@@ -399,7 +399,8 @@ impl Outliers {
     }
 
     /// Calls `visit` with all kept outliers, in the order of their numbers, each with its CPU and
-    /// its culprits, the first of those that are passed. Stops on an error. Sleeps.
+    /// a slice that begins with its culprits, [`Outlier::culprits`] of them. Stops on an error.
+    /// Sleeps.
     pub(crate) fn for_each(
         &self,
         mut visit: impl FnMut(u32, &Outlier, &[Culprit]) -> Result,

@@ -131,8 +131,11 @@ impl Recorder {
     /// tasks does so for later tasks. It and the probes of changes of groups must be registered
     /// before this is called.
     pub(crate) fn make_room(&self) {
-        // Without memory for its state, a task counts as untracked whenever it runs.
-        let _ = self.tasks.table().make_room_for_all();
+        // Without memory for its state, a task counts as untracked whenever it runs, until a sweep
+        // has made room.
+        if self.tasks.table().make_room_for_all().is_err() {
+            self.sweep.queue();
+        }
         self.decide_all();
     }
 

@@ -5,7 +5,8 @@
 //! The table is an array of pointers to pages, with a page for each 64 PIDs: a look-up takes two
 //! loads and no search. Pages are allocated ahead of time, when a task is created and when
 //! measuring begins, so that the scheduler's probes allocate nothing. Once there are many pages, a
-//! sweep frees those without a PID of a living task, so that memory follows the PIDs in use.
+//! sweep frees those without a PID of a living task, so that memory follows the PIDs in use. It
+//! also allocates those for which there was no memory.
 //!
 //! The pointers take 512 KiB. A tree would take less memory, but cost each switch more loads and
 //! cache lines.
@@ -47,7 +48,7 @@ const PAGE_BITS: u32 = 6;
 /// 2^22.
 const PAGES: usize = 1 << (22 - PAGE_BITS);
 
-/// A sweep begins when there are more pages than this.
+/// A sweep begins when there are more pages than this, or one is lacking.
 const SWEEP_MIN: usize = 256;
 
 type Page = [TaskState; 1 << PAGE_BITS];

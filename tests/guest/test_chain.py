@@ -258,11 +258,12 @@ def test_chain_exited():
         waker = named(f"waker{number}", short)
         os.waitpid(waker, 0)
         # Soon: the slices of a chain are limited, and who spins has some.
-        while True:
+        for _ in range(100):
             write_file("/proc/sys/kernel/ns_last_pid", str(waker - 1))
             if (other := spawn(int)) == waker:
                 break
             os.waitpid(other, 0)
+        eq("the PID of another task", other, waker)
         is_reused[0] = 1
         for pid in [*pids, other]:
             os.waitpid(pid, 0)

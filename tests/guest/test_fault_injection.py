@@ -306,8 +306,8 @@ def test_fault_events():
 
 @seeks_leaks
 def test_fault_fork():
-    """A page holds the state of each 64 PIDs. A task without state counts as untracked whenever it runs, until a worker
-    has made the page a moment later."""
+    """A page holds the state of each 64 PIDs. A task without state is untracked until a worker has made the page, a
+    moment later; the law tells whether its switches were counted."""
     injected, base = Faults(), 1000000
     write_file("/proc/sys/kernel/pid_max", "4194304")
     load("metrics=all")

@@ -23,8 +23,8 @@ use crate::engine::{
 /// The number of attempts to read between two switches.
 const ATTEMPTS: u32 = 1 << 10;
 
-/// The slices of a group's tasks, added up over CPUs. On each CPU, both sums are of one moment: a
-/// slice is in one of them.
+/// The slices of a group's tasks, added up over CPUs. On each CPU, both sums are of one moment, and
+/// a slice is in one of them, while the metrics `oncpu` and `idle` are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupSlices {
     /// The sum of those that have ended, in nanoseconds.
@@ -49,8 +49,8 @@ impl GroupSlices {
         let mut found = (records.sum(GroupMetric::Oncpu), None);
         for _ in 0..ATTEMPTS {
             // A switch writes when the slice begins, adds the last one to the group's sum and then
-            // to that of all, and changes the occupant. A slice that is known is from before or
-            // after the first three, while idle time is recorded, too: see `Cpu::current_slice()`.
+            // to that of all, and changes the occupant. While idle time is recorded, too, `slice()`
+            // is from before the first three or from after them: see `Cpu::current_slice()`.
             let now = occupant.now();
             fence(Acquire);
             let ended = records.sum(GroupMetric::Oncpu);
