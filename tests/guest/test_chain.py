@@ -13,9 +13,9 @@ from harness import raw
 from harness.chains import ENDS, PARTS, chains
 from harness.groups import groups
 from harness.outliers import escaped
-from harness.test import (DEBUGFS, KO, about_numbers, busy, check_laws, cpu1, eq, fails, fails_with, has_clock, load,
-                          measure, messages, note, parameter, read, reset, run, skip, spawn, state_of, status, unload,
-                          value, wait_until, within, write, write_file)
+from harness.test import (DEBUGFS, IS_RT, KO, about_numbers, busy, check_laws, cpu1, eq, fails, fails_with, has_clock,
+                          load, measure, messages, note, parameter, read, reset, run, skip, spawn, state_of, status,
+                          unload, value, wait_until, within, write, write_file)
 from harness.trace import Instance
 
 MS = 10**6
@@ -201,7 +201,7 @@ def test_chain_sleep():
     measure(0)
     chain = of_task("sleeper")[-1]
     note(f"{chain}")
-    if "PREEMPT_RT" in os.uname().version:
+    if IS_RT:
         eq("what expired the timer", [hop.comm.split("/")[0] for hop in chain.hops[1:]], ["ktimers"])
         eq("end", chain.end in ("interrupt", "interrupt_softirq"), True)
     else:

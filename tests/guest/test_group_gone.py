@@ -11,8 +11,8 @@ from pathlib import Path
 from harness import cgroup, raw
 from harness.groups import begin, check_group_laws, group_of, groups, head_of, names, of_group
 from harness.test import (CULPRITS, GROUP_COUNTERS, GROUP_METRICS, THOROUGH, TRACEFS, WORK, Wrong, allow, amount,
-                          check_laws, cpus, eq, expedite_rcu, hog, load, measure, need_grace_periods, note, read, run,
-                          skip, spawn, start, stop, task_ids, wait_until, within, write, write_file)
+                          check_laws, cpus, eq, expedite_rcu, hog, load, measure, needs, note, read, run, skip, spawn,
+                          start, stop, task_ids, wait_until, within, write, write_file)
 from harness.trace import clear, enable, lines
 from storm import storm
 from test_group_list import refused, rule
@@ -102,7 +102,7 @@ def test_group_gone_busy():
     counts as gone meanwhile, and so does the group."""
     if cpus() == 1:
         skip("it takes two CPUs")
-    need_grace_periods()
+    needs("grace-periods")
     load()
     write("group_limit", 1)
 

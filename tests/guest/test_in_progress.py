@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from harness import raw
-from harness.test import (WORK, Wrong, busy, check_laws, cpus, defer, eq, hog, kill_group, load, measure,
-                          need_grace_periods, skip, spawn, status, unload, wait_until, within, write, write_file)
+from harness.test import (WORK, Wrong, busy, check_laws, cpus, defer, eq, hog, kill_group, load, measure, needs, skip,
+                          spawn, status, unload, wait_until, within, write, write_file)
 from harness.tool import Job, begin, objects, says, tool
 
 MASK = (1 << 64) - 1
@@ -136,7 +136,7 @@ def is_busy(what):
 
 def test_in_progress_hog():
     """A task that holds a CPU, be it since before measuring began: the CPU is busy, its group runs."""
-    need_grace_periods()
+    needs("grace-periods")
     begin_on_cpu0("group_by=comm")
     hog = Hog()
     is_busy("seen")

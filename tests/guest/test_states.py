@@ -8,8 +8,8 @@ import signal
 import time
 
 from harness import cgroup
-from harness.test import (LIBC, METRICS, OF_LOADED, WORK, check_laws, count, defer, eq, load_all, load_helper, measure,
-                          note, parameter, remove, run, spawn, start, state_of, status, succeeds, wait_until,
+from harness.test import (IS_RT, LIBC, METRICS, OF_LOADED, WORK, check_laws, count, defer, eq, load_all, load_helper,
+                          measure, note, parameter, remove, run, spawn, start, state_of, status, succeeds, wait_until,
                           within, write_file)
 from harness.trace import Instance, clear
 
@@ -78,7 +78,7 @@ def test_states_kernel():
     states.lands("uninterruptible", "blocked_uninterruptible", in_kernel, "killable")
     states.lands("idle_wait", "blocked_idle", in_kernel, "idle")
     states.lands("parked", "blocked_parked", block, "parked", pid=parameter("states", "parker_pid"))
-    if "PREEMPT_RT" in os.uname().version:
+    if IS_RT:
         os.sched_setaffinity(0, {1})
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
         # The owner has the lock for a while before the other task gets to wait for it.

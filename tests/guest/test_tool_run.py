@@ -15,8 +15,8 @@ from harness import cgroup
 from harness.kernel import has_symbol
 from harness.listeners import Bpftrace
 from harness.test import (CPU1, DEBUGFS, EVENTFS, THOROUGH, TRACEFS, WORK, Wrong, about_numbers, allow, bursts, cpus,
-                          defer, eq, expedite_rcu, helper, hog, lines_of, load, matches, need_grace_periods, needs,
-                          note, run, skip, spawn, start, state_of, value, wait_until, within, write, write_file)
+                          defer, eq, expedite_rcu, helper, hog, lines_of, load, matches, needs, note, run, skip, spawn,
+                          start, state_of, value, wait_until, within, write, write_file)
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           objects, says, soon_grouped_by, tool, unload_under_readers)
 from test_chain import wake_in_turn
@@ -640,7 +640,7 @@ def test_tool_stacks_hogged():
     begin()
     if cpus() < 2:
         skip("one CPU")
-    need_grace_periods()
+    needs("grace-periods")
     # The first use of an event waits for every CPU, whoever it is by.
     tool("watch", "-T", "60000000", "-d", "0.1", "--stacks")
     defer(write_file, RUNTIME, "950000")

@@ -12,6 +12,7 @@ RELEASE = os.uname().release
 EXISTS = errno.EEXIST if RELEASE.startswith("6.12.") else errno.EBUSY
 # Whether the kernel tells when it requests to reschedule a CPU.
 HAS_RESCHED = not RELEASE.startswith("6.12.")
+IS_RT = "PREEMPT_RT" in os.uname().version
 # The kernel's name, if it is a kernel of ours: debug, cfi, rt-debug, kcsan, proxy, uml; without the version in
 # 6.12-debug. proxy checks nothing, and uml as much as debug, but at the speed of the host: they are no DEBUG kernels.
 OWN = RELEASE.partition("-schedhist-")[2].removeprefix("6.12-")

@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-from .kernel import DEBUG, TRACEFS
+from .kernel import DEBUG, IS_RT, TRACEFS
 from .ktap import skip
 
 
@@ -35,11 +35,14 @@ def has_clock() -> bool:
 
 def needs(*things: str) -> None:
     """Skips the test unless the kernel has the features and the root the programs that it uses: clock,
-    hist (triggers), perf, bpftrace, or any other program."""
+    hist (triggers), grace-periods (beside a real-time task that never sleeps), perf, bpftrace, or any other program."""
     for thing in things:
         if thing == "clock":
             if not has_clock():
                 skip("the kernel's local_clock() counts ticks")
+        elif thing == "grace-periods":
+            if IS_RT:
+                skip("a real-time task keeps the thread rcuc from its CPU, and so every grace period from its end")
         elif thing == "hist":
             if not (TRACEFS / "events/sched/sched_switch/hist").exists():
                 skip("the kernel has no hist triggers")

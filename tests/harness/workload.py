@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Iterator
 
-from .ktap import defer, skip
+from .ktap import defer
 
 
 def messages(loops: int, groups: int = 1) -> None:
@@ -29,12 +29,6 @@ def yielding() -> None:
     os.setsid()
     with contextlib.suppress(FileNotFoundError):
         Path("/proc/self/autogroup").write_text("10")
-
-
-def need_grace_periods() -> None:
-    """Skips a test that needs them beside a real-time task that never sleeps."""
-    if "PREEMPT_RT" in os.uname().version:
-        skip("a real-time task keeps the thread rcuc from its CPU, and so every grace period from its end")
 
 
 def hog(seconds: float, begun: Path | None = None, priority: int = 50) -> None:

@@ -15,6 +15,8 @@ import os
 from pathlib import Path
 from typing import Callable, NamedTuple
 
+from harness.kernel import IS_RT
+
 from .common import Interval
 from .events import Switch
 from .window import Event, Window
@@ -51,7 +53,7 @@ class Compared(NamedTuple):
 
     def agrees_if_pinned(self) -> bool:
         """Of PREEMPT_RT: whether it agrees if the task held a lock, with which it must not migrate."""
-        return "PREEMPT_RT" in os.uname().version and self.agrees_with(self.own)
+        return IS_RT and self.agrees_with(self.own)
 
     def agrees_with(self, idle: Interval) -> bool:
         own, elsewhere, unknown = self.found
