@@ -7,7 +7,8 @@
 # own, and are unpacked, not installed. Guests have a root of their own.
 
 # What the root needs beside its own packages; the compiler is the one that has built the kernels.
-CROSS_TOOLS="gcc-14-aarch64-linux-gnu gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm"
+# tests/packages/emulated needs qemu-user.
+CROSS_TOOLS="gcc-14-aarch64-linux-gnu gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm qemu-user"
 
 # What a guest has.
 GUEST_PACKAGES="
