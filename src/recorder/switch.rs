@@ -96,8 +96,7 @@ impl CpuRecorder {
     }
 }
 
-/// A variant of the probe: with these settings, with or without groups, with or without a look at
-/// long waits, and with or without chains.
+/// A variant of the probe: with these settings, and with or without groups, long waits and chains.
 pub(crate) struct Variant<S, const GROUPS: bool, const WAITS: bool, const CHAIN: bool>(
     PhantomData<S>,
 );

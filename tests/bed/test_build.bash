@@ -41,8 +41,8 @@ check build/begun begin_build
 
 # What the headers of other distributions have of a kernel's rust/, by their packaging: the crates'
 # metadata and the macros, in a folder (Arch) or behind a link (Ubuntu: kdir/linked). A kernel of
-# our own, if one has been built, is cut down to that; the first word is its name. The second is a folder that
-# stays, so that only what is newer is built again.
+# our own, if one has been built, is cut down to that; the first word is its name. The second is a
+# folder that stays, so that only what is newer is built again.
 # shellcheck disable=SC2016
 cut='
 kdir=/build/kernels/$0 rust=/tmp/rust

@@ -330,13 +330,13 @@ fn machine(records: Vec<IdlePeriods>) -> Machine {
     }
 }
 
-fn look_at(machine: &Machine, wait: &Wait) -> LongWait {
+fn split_on(machine: &Machine, wait: &Wait) -> LongWait {
     let own = &machine.records[machine.own as usize];
     split(wait, own, &Gaps::default(), machine)
 }
 
 #[test]
-fn a_look_is_bounded() {
+fn splitting_is_bounded() {
     let wait = Wait {
         start: 10,
         end: 10_000,
@@ -346,7 +346,7 @@ fn a_look_is_bounded() {
     };
     // As many as are looked at, and busy all the time: that is known.
     let busy = |number| (0..number).map(|_| often_idle(0, 0)).collect::<Vec<_>>();
-    let found = |records| look_at(&machine(records), &wait);
+    let found = |records| split_on(&machine(records), &wait);
     let exact = found(busy(split::CPUS + 1));
     assert_eq!((exact.part(Unknown), exact.part(Busy)), (0, 9990));
     // One more is not.
@@ -363,13 +363,13 @@ fn a_look_is_bounded() {
     // However many there are.
     let mut many = machine(busy(5000));
     many.llcs[1..].fill(1);
-    assert_eq!(look_at(&many, &wait).part(Unknown), 9990);
+    assert_eq!(split_on(&many, &wait).part(Unknown), 9990);
     assert!(many.calls.get() <= split::STEPS + 4);
     // All have more periods than are looked at: those that were are counted.
     let periods = (0..20)
         .map(|cpu| often_idle(KEPT as u64 - 1, 20 + cpu % 4))
         .collect();
-    let bounded = look_at(&machine(periods), &wait);
+    let bounded = split_on(&machine(periods), &wait);
     assert!(
         (50..260).contains(&bounded.part(Unknown)) && bounded.part(OwnIdle) > 0,
         "{bounded:?}"
@@ -393,7 +393,7 @@ fn a_look_begins_at_the_own_cpu() {
         for cpu in 0..5 {
             machine.is_allowed[cpu as usize] = allowed.contains(&cpu);
         }
-        look_at(&machine, &wait).longest.map(|longest| longest.cpu)
+        split_on(&machine, &wait).longest.map(|longest| longest.cpu)
     };
     assert_eq!(longest(2, &[0, 1, 2, 3, 4]), Some(3));
     assert_eq!(longest(2, &[0, 1, 2]), Some(0));
@@ -413,7 +413,7 @@ fn a_cpu_tells_nothing_of_before_it_is_known() {
         cause: Cause::Wakeup,
         moved: false,
     };
-    let unknown = |record| look_at(&machine(vec![often_idle(0, 0), record]), &wait).part(Unknown);
+    let unknown = |record| split_on(&machine(vec![often_idle(0, 0), record]), &wait).part(Unknown);
     // Neither does one that was not started, though it gets idle.
     record.begin(12);
     assert_eq!(unknown(record), 10);
@@ -429,7 +429,7 @@ fn a_cpu_tells_nothing_of_before_it_is_known() {
     // One that was idle when it began to be known was so from then on.
     let record = IdlePeriods::default();
     record.start(13, true);
-    let found = look_at(&machine(vec![often_idle(0, 0), record]), &wait);
+    let found = split_on(&machine(vec![often_idle(0, 0), record]), &wait);
     assert_eq!((found.part(Unknown), found.part(LlcIdle)), (3, 7));
     let longest = Longest {
         cpu: 1,
