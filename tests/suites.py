@@ -6,6 +6,7 @@ usage: suites.py KERNEL KIND RUN EARLIER ADVICE SUITE...
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -18,6 +19,7 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict, deque
+from typing import Any, Iterator
 
 KERNEL, KIND, RUN, EARLIER, ADVICE, *SUITES = sys.argv[1:]
 STATE, STAMPS, OURS = os.environ["STATE"], os.environ["STAMPS"], os.environ["DEBUG_KERNELS"].split()
@@ -282,14 +284,14 @@ def plan(suite: str) -> list[Job]:
 
 
 def failures_of(job: Job) -> list[str]:
-    """Returns a line for each test of a job that failed, and the last ones of what it said."""
+    """Returns a line for each test of a job that failed, and the last ones of what it said, but for the kernel log."""
     failed, said = [], deque[str](maxlen=5)
     for line in lines_of(job.path):
         if result := RESULT.match(line):
             said = deque(maxlen=5)
             if result[1] == "not ok":
                 failed.append((line[len("not ok "):], said))
-        elif line.startswith("# "):
+        elif line.startswith("# ") and not line.startswith("#   log: "):
             said.append(f"#   {line[2:]}")
     return [f"# failed: {job.suite}: {line}{''.join(said)}" for line, said in failed]
 
@@ -422,7 +424,8 @@ class Run:
         # All suites need this kernel: installs it once, with its progress shown.
         if any(job.expected for job in self.jobs):
             command = ["scripts/bed/kernel", KERNEL]
-            self.building = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+            with unstopped():
+                self.building = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
             status = self.building.wait()
             self.building = None
             if status == 77:
@@ -433,7 +436,7 @@ class Run:
                 sys.exit(status)
         if self.lacking:
             # At the same priority as the suites, so that they are ready when these are done.
-            with open(f"{work}/kernel", "w", encoding="utf-8") as log:
+            with unstopped(), open(f"{work}/kernel", "w", encoding="utf-8") as log:
                 self.building = subprocess.Popen(
                     ["bash", "-c", 'for kernel; do scripts/bed/kernel "$kernel" || exit; done', "sh",
                      *(KERNELS[suite] for suite in self.lacking)],
@@ -476,16 +479,30 @@ class Run:
         self.show()
 
 
-def stopped(number: int, _: object) -> None:
+def on_stop(action: Any) -> None:
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
+        signal.signal(each, action)
+
+
+@contextlib.contextmanager
+def unstopped() -> Iterator[None]:
+    """Puts off the end of this program: what the block begins must be known to finish()."""
+    late = []
+    on_stop(lambda number, _: late.append(number))
+    yield
+    on_stop(stopped)
+    for number in late:
+        stopped(number, None)
+
+
+def stopped(number: int, _: object) -> None:
+    on_stop(signal.SIG_IGN)
     if number == signal.SIGINT:
         say("interrupted; resume with --after FILE, FILE being this output")
     sys.exit(130 if number == signal.SIGINT else 143)
 
 
-for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-    signal.signal(each, stopped)
+on_stop(stopped)
 lock, changed = threading.Lock(), threading.Event()
 work = tempfile.mkdtemp()
 show(f"{RUN}\n")
