@@ -31,7 +31,6 @@ use crate::{
             End,
             Hop,
             Interrupted,
-            KeptSlice,
             LastChains,
             Link,
             Ring,
@@ -131,23 +130,9 @@ impl AllChains {
         Ok(())
     }
 
-    /// Calls `visit` with all slices that are kept, CPU by CPU. Sleeps.
-    pub(crate) fn for_each_slice(&self, mut visit: impl FnMut(u32, &KeptSlice)) {
-        for (cpu, chain) in self.cpus.numbered() {
-            for kept in chain.ring.kept() {
-                // There may be 65536 of them.
-                if kept.number % 1024 == 0 {
-                    cond_resched();
-                }
-                visit(cpu, &kept);
-            }
-        }
-    }
-
-    /// Returns how many slices are kept.
-    pub(crate) fn slices(&self) -> usize {
-        let chains = self.cpus.unboxed();
-        chains.fold(0, |sum, chain| sum.saturating_add(chain.ring.count()))
+    /// Returns what the possible CPUs keep, by their numbers.
+    pub(crate) fn rings(&self) -> impl Iterator<Item = (u32, &Ring<KVBox<[SliceCells]>>)> {
+        self.cpus.numbered().map(|(cpu, chain)| (cpu, &chain.ring))
     }
 
     /// Returns how much memory they take, in bytes.

@@ -150,8 +150,8 @@ struct schedhist_raw_header {
  * @since_ns: when slices began to be kept: their numbers count from then on; 0 if
  *	none are kept
  *
- * Records of the type KEPT_SLICE and an END follow. Each rule for readers of a
- * snapshot holds here, too.
+ * A KEPT_CPU of each possible CPU follows, with its KEPT_SLICEs after it, and an
+ * END. Each rule for readers of a snapshot holds here, too.
  */
 struct schedhist_raw_slices {
 	__u8 magic[8];
@@ -188,6 +188,7 @@ struct schedhist_raw_slices {
 #define SCHEDHIST_RAW_CHAIN	30	/* struct schedhist_raw_chain */
 #define SCHEDHIST_RAW_HOP	31	/* struct schedhist_raw_hop */
 #define SCHEDHIST_RAW_KEPT_SLICE	32 /* struct schedhist_raw_kept_slice; only in `slices` */
+#define SCHEDHIST_RAW_KEPT_CPU	33	/* struct schedhist_raw_kept_cpu; only in `slices` */
 
 /* Values of schedhist_raw_hop::via. */
 #define SCHEDHIST_RAW_VIA_TASK	0	/* what the task itself did */
@@ -744,6 +745,21 @@ struct schedhist_raw_kept_slice {
 	__u32 start;
 	__u32 group;
 	char comm[16];
+};
+
+/**
+ * struct schedhist_raw_kept_cpu - a CPU that keeps slices for chains
+ * @record: KEPT_CPU
+ * @cpu: the number of the CPU
+ * @reserved: 0
+ * @first: the number of its first slice since all were forgotten: the first one that
+ *	follows has a greater number if older ones were overwritten
+ */
+struct schedhist_raw_kept_cpu {
+	struct schedhist_raw_record record;
+	__u32 cpu;
+	__u32 reserved;
+	__u64 first;
 };
 
 /**

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     boundary::abstractions::{
+        context::cond_resched,
         local_clock,
         Text, //
     },
@@ -68,7 +69,8 @@ pub(super) struct KeptSlices;
 impl View for KeptSlices {
     fn size_hint(&self, monitor: &Monitor, _last_len: usize) -> usize {
         let chains = monitor.read().setup.chains;
-        let length = raw::kept_slices_len(chains.map_or(0, |chains| chains.slices()));
+        let rings = chains.iter().flat_map(|chains| chains.rings());
+        let length = raw::kept_slices_len(rings.map(|(_, ring)| ring.count()));
         // They may become more before they are read.
         length + length / 4 + 32768
     }
@@ -81,7 +83,16 @@ impl View for KeptSlices {
             .map_or(0, |chains| chains.since());
         raw::kept_slices(out, local_clock(), since);
         if let Some(chains) = &reading.setup.chains {
-            chains.for_each_slice(|cpu, kept| raw::kept_slice(out, cpu, kept));
+            for (cpu, ring) in chains.rings() {
+                raw::kept_cpu(out, cpu, ring.first());
+                for kept in ring.kept() {
+                    // There may be 65536 of them.
+                    if kept.number % 1024 == 0 {
+                        cond_resched();
+                    }
+                    raw::kept_slice(out, cpu, &kept);
+                }
+            }
         }
         raw::end(out);
         Ok(())

@@ -196,9 +196,14 @@ impl<P: Deref<Target = [SliceCells]>> Ring<P> {
         }
     }
 
+    /// Returns the number of the first slice since everything was forgotten.
+    pub fn first(&self) -> u64 {
+        self.first.get()
+    }
+
     /// Returns how many slices are kept at most.
     pub fn count(&self) -> usize {
-        let count = (self.last().number().wrapping_add(1)).saturating_sub(self.first.get());
+        let count = (self.last().number().wrapping_add(1)).saturating_sub(self.first());
         count.min(self.entries.len() as u64) as usize
     }
 
@@ -351,7 +356,7 @@ impl<P: Deref<Target = [SliceCells]>> Ring<P> {
         match self.read_kept(number) {
             Some(kept) => Ok(kept.slice),
             // Forgotten: a greater ring would not have it either.
-            None if number < self.first.get() => Err(End::Unknown),
+            None if number < self.first() => Err(End::Unknown),
             None => Err(End::Overwritten),
         }
     }
@@ -365,14 +370,14 @@ impl<P: Deref<Target = [SliceCells]>> Ring<P> {
         };
         fence(Acquire);
         let age = self.last().number().wrapping_sub(number);
-        (number >= self.first.get() && age < self.entries.len() as u64).then_some(kept)
+        (number >= self.first() && age < self.entries.len() as u64).then_some(kept)
     }
 
     /// Returns the slices that are kept, the oldest first, with that in progress.
     pub fn kept(&self) -> impl Iterator<Item = KeptSlice> + '_ {
         let now = Link::of_bits(self.now.acquire());
         let oldest = now.number().saturating_sub(self.entries.len() as u64);
-        let oldest = oldest.max(self.first.get());
+        let oldest = oldest.max(self.first());
         (oldest..=now.number()).filter_map(|number| self.read_kept(number))
     }
 }

@@ -20,7 +20,7 @@ mod chains;
 mod groups;
 pub mod layout;
 
-pub use chains::{chain, kept_slice, kept_slices, kept_slices_len};
+pub use chains::{chain, kept_cpu, kept_slice, kept_slices, kept_slices_len};
 pub use groups::{group, grouping, in_progress};
 
 use core::ops::Deref;

@@ -79,6 +79,7 @@ fn outliers(out: &mut Bytes) {
         slice,
         idle,
     };
+    raw::kept_cpu(out, 0, 1);
     raw::kept_slice(out, 0, &kept);
 }
 

@@ -45,9 +45,10 @@ pub fn chain(out: &mut impl Sink, cpu: u32, chain: &Chain, hops: &[Hop]) {
     }
 }
 
-/// Returns the length of the file `slices` with so many of them, in bytes.
-pub const fn kept_slices_len(slices: usize) -> usize {
-    SLICES_HEADER_LEN + slices * KEPT_SLICE_LEN + RECORD_LEN
+/// Returns the length of the file `slices` with so many of them of each CPU, in bytes.
+pub fn kept_slices_len(slices: impl Iterator<Item = usize>) -> usize {
+    let of_cpus = slices.map(|slices| KEPT_CPU_LEN + slices * KEPT_SLICE_LEN);
+    SLICES_HEADER_LEN + of_cpus.sum::<usize>() + RECORD_LEN
 }
 
 /// Begins the file `slices`, of the time `now`. Slices are counted since `since`; 0 if none are
@@ -60,6 +61,15 @@ pub fn kept_slices(out: &mut impl Sink, now: u64, since: u64) {
     fields.u64(now);
     fields.u64(since);
     out.write(&fields.bytes);
+}
+
+/// Writes that `cpu` keeps slices, from the number `first` on. Its slices follow.
+pub fn kept_cpu(out: &mut impl Sink, cpu: u32, first: u64) {
+    record::<KEPT_CPU_LEN>(out, types::KEPT_CPU, KEPT_CPU_LEN, |fields| {
+        fields.u32(cpu);
+        fields.u32(0);
+        fields.u64(first);
+    });
 }
 
 /// Writes a slice that `cpu` keeps for chains: of the file `slices`, which then has an

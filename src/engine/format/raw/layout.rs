@@ -64,6 +64,7 @@ pub const GROUP_LONG_WAITS_LEN: usize = 24 + WAIT_SUMS_LEN;
 pub const CHAIN_LEN: usize = 64;
 pub const HOP_LEN: usize = 88;
 pub const KEPT_SLICE_LEN: usize = 88;
+pub const KEPT_CPU_LEN: usize = 24;
 pub const GROUP_MIGRATIONS_LEN: usize = 16 + Distance::BETWEEN_CPUS.len() * 8;
 
 /// The flag of a task whose slice or wait does not become a sample: `SCHEDHIST_RAW_UNSEEN`.
@@ -97,4 +98,5 @@ pub mod types {
     pub const CHAIN: u32 = 30;
     pub const HOP: u32 = 31;
     pub const KEPT_SLICE: u32 = 32;
+    pub const KEPT_CPU: u32 = 33;
 }

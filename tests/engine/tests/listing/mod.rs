@@ -194,7 +194,7 @@ pub(crate) fn printed(text: &str) -> BTreeSet<String> {
             "grouping" => drop(words.remove(3)),
             "grouping_more" => words.truncate(2),
             // A snapshot has only the sum of long waits, and no chains.
-            "long_waits" | "chain" | "hop" | "kept_slice" => return None,
+            "long_waits" | "chain" | "hop" | "kept_cpu" | "kept_slice" => return None,
             "offline" if flags & 2 == 0 => return None,
             "buckets" | "group_buckets" if words.len() == 3 => return None,
             "waiting" => drop(words.remove(2)),

@@ -14,7 +14,10 @@ use crate::{
     engine::{
         chain::{ChainSlice, Context, KeptSlice, Link, Start},
         format::{
-            raw::layout::{types::KEPT_SLICE, SLICES_MAGIC, SLICES_VERSION},
+            raw::layout::{
+                types::{KEPT_CPU, KEPT_SLICE},
+                SLICES_MAGIC, SLICES_VERSION,
+            },
             text::Escaped,
         },
         group::Group,
@@ -28,6 +31,8 @@ use crate::{
 pub struct Slices {
     /// When the module began to count them.
     since: Option<u64>,
+    /// The number of the first one of each CPU.
+    firsts: BTreeMap<u32, u64>,
     cpus: BTreeMap<u32, BTreeMap<u64, KeptSlice>>,
     missed: u64,
 }
@@ -43,17 +48,26 @@ impl Slices {
         let mut records = Records { data, at };
         let mut counts: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         while let Some((offset, kind, record)) = records.next()? {
+            let broken = || decode_error(format!("broken record at offset {offset}"));
+            if kind == KEPT_CPU {
+                let Some((cpu, first)) = kept_cpu(record) else {
+                    return broken();
+                };
+                self.firsts.entry(cpu).or_insert(first);
+            }
             if kind != KEPT_SLICE {
                 continue;
             }
             let Some((cpu, kept)) = kept_slice(record) else {
-                return decode_error(format!("broken slice at offset {offset}"));
+                return broken();
             };
             let slices = self.cpus.entry(cpu).or_default();
             let last = slices.last_key_value().map(|(number, _)| *number);
             let is_new = last.is_none_or(|last| last < kept.number);
-            if let Some(last) = last.filter(|_| is_new) {
-                self.missed = self.missed.saturating_add(kept.number - last - 1);
+            if is_new {
+                let next = last.map_or(self.firsts.get(&cpu).copied(), |last| last.checked_add(1));
+                let missed = kept.number.saturating_sub(next.unwrap_or(0));
+                self.missed = self.missed.saturating_add(missed);
             }
             let (new, all) = counts.entry(cpu).or_default();
             *new += u64::from(is_new);
@@ -80,10 +94,9 @@ impl Slices {
 
     /// Returns the times from which slices were not read: those of each CPU, the earliest first.
     fn gaps(&self) -> Vec<Vec<(u64, u64)>> {
-        let gaps = self.cpus.values().map(|slices| {
+        let gaps = self.cpus.iter().map(|(cpu, slices)| {
             let mut gaps = Vec::new();
-            // The first one after the numbers were forgotten is 2.
-            let (mut next, mut end) = (2, 0);
+            let (mut next, mut end) = (self.firsts.get(cpu).copied().unwrap_or(0), 0);
             for (number, kept) in slices {
                 if *number > next {
                     gaps.push((end, kept.slice.since));
@@ -200,6 +213,11 @@ fn header(data: &[u8]) -> Option<(usize, u64)> {
     let (length, _time, since) = (head.u32()?, head.u64()?, head.u64()?);
     let is_valid = is_it && length >= 32 && length % 8 == 0;
     is_valid.then_some((length as usize, since))
+}
+
+fn kept_cpu(mut record: Reader<'_>) -> Option<(u32, u64)> {
+    let (cpu, _reserved) = (record.u32()?, record.u32()?);
+    Some((cpu, record.u64()?))
 }
 
 fn kept_slice(mut record: Reader<'_>) -> Option<(u32, KeptSlice)> {

@@ -51,6 +51,7 @@ impl Machine {
         let mut bytes = Bytes(Vec::new());
         raw::kept_slices(&mut bytes, 2, 1);
         for (cpu, ring) in (0..).zip(&self.0) {
+            raw::kept_cpu(&mut bytes, cpu, ring.first());
             for kept in ring.kept() {
                 raw::kept_slice(&mut bytes, cpu, &kept);
             }
@@ -188,15 +189,21 @@ fn overwritten() {
     assert_eq!(path.tasks["cmd"].unknown, 0);
 }
 
-/// A task may have run in slices that were overwritten, rather than have slept all the while.
+/// A task may have run in slices that were overwritten, rather than have slept all the while; not
+/// so if the other CPU keeps its first slice only later.
 #[test]
 fn lost_slices() {
-    for (lost, blocked, unknown) in [(0, 80, 0), (1, 0, 90)] {
+    for (forgets, lost, blocked, unknown) in
+        [(0, 0, 80, 0), (0, 1, 0, 90), (2, 0, 80, 0), (2, 1, 0, 90)]
+    {
         let machine = Machine::new(2, 16);
         let mut slices = Slices::default();
         let times = |time: u64| [time, time];
         let none = Link::UNKNOWN;
-        machine.enter(1, "first", Start::Unknown, times(1), none);
+        match forgets {
+            0 => drop(machine.enter(1, "first", Start::Unknown, times(1), none)),
+            _ => (0..forgets).for_each(|_| machine.0[1].forget()),
+        }
         machine.enter(
             0,
             "cmd",
@@ -216,7 +223,11 @@ fn lost_slices() {
         assert_eq!(slices.missed(), lost);
         let path = Path::of(&slices, 3).unwrap();
         let cmd = &path.tasks["cmd"];
-        assert_eq!((cmd.blocked, cmd.unknown), (blocked, unknown), "{lost}");
+        assert_eq!(
+            (cmd.blocked, cmd.unknown),
+            (blocked, unknown),
+            "{forgets} {lost}"
+        );
     }
 }
 
