@@ -9,13 +9,10 @@ use kernel::{
 };
 
 use super::{
-    kind::{
-        copy,
-        Kind, //
-    },
+    kind::Kind,
     registry::{
         GroupRegistry,
-        Sharing, //
+        Namesake, //
     },
     Groups, //
 };
@@ -65,7 +62,10 @@ impl Groups {
                 return None;
             }
         }
-        let group = self.group_of(task, comm, &mut registry, &rcu);
+        let group = match self.key_of(task, comm, &registry, &rcu) {
+            Ok((key, namesake)) => registry.group_of(key, &namesake),
+            Err(group) => group,
+        };
         let task_group = TaskGroup::new(group, task.is_kernel_thread());
         if !state.set_task_group(task.id(), task_group) {
             // The task counts as untracked whenever it runs, until there is memory for its state.
@@ -115,64 +115,44 @@ impl Groups {
     pub(super) fn peek(&self, task: Task<'_>) -> Option<Group> {
         let rcu = rcu::read_lock();
         let registry = self.registry.lock();
-        let key = match &self.kind {
-            Kind::Comm => Some(comm_key(&task.comm())),
-            Kind::Process(those) => process_of(task, those, &rcu).map(ProcessId::key),
-            Kind::Thread(those) => is_thread_of(task, those, &rcu).then(|| thread_key(task)),
-            Kind::Cgroup => {
-                let cgroup = registry.cgroup_of(task, &rcu);
-                cgroup.map(|cgroup| u128::from(cgroup.id()))
-            }
-            Kind::List => return registry.rule_of(task, None, &rcu).or(Some(Group::OTHER)),
-        };
-        match key {
-            Some(key) => registry.places.peek(key),
-            None => Some(Group::OTHER),
+        match self.key_of(task, None, &registry, &rcu) {
+            Ok((key, _)) => registry.places.peek(key),
+            Err(group) => Some(group),
         }
     }
 
-    fn group_of(
+    /// Returns the key of the group of `task`, and what the group is named after; or the group, if
+    /// it has no key.
+    fn key_of<'a>(
         &self,
-        task: Task<'_>,
+        task: Task<'a>,
         comm: Option<[u8; COMM_LEN]>,
-        registry: &mut GroupRegistry,
-        rcu: &rcu::Guard,
-    ) -> Group {
-        match &self.kind {
+        registry: &GroupRegistry,
+        rcu: &'a rcu::Guard,
+    ) -> Result<(u128, Namesake<'a>), Group> {
+        Ok(match &self.kind {
             Kind::Comm => {
                 let comm = comm.unwrap_or_else(|| task.comm());
-                let name = || copy(up_to_nul(&comm), GFP_NOWAIT);
-                registry.group_of(comm_key(&comm), Sharing::No, name)
+                (comm_key(&comm), Namesake::Comm(comm))
             }
             Kind::Process(those) => {
+                let process = process_of(task, those, rcu).ok_or(Group::OTHER)?;
                 // Of its threads, the leader gives the process its name.
-                let (Some(process), Some(leader)) =
-                    (process_of(task, those, rcu), task.leader(rcu))
-                else {
-                    return Group::OTHER;
-                };
+                let leader = task.leader(rcu).ok_or(Group::OTHER)?;
                 let comm = comm.filter(|_| task.pid() == task.tgid());
-                registry.group_of_task(process.key(), leader, task.tgid(), comm)
+                (process.key(), Namesake::Task(task.tgid(), leader, comm))
             }
-            Kind::Thread(those) => {
-                if !is_thread_of(task, those, rcu) {
-                    return Group::OTHER;
-                }
-                registry.group_of_task(thread_key(task), task, task.pid(), comm)
+            Kind::Thread(those) if is_thread_of(task, those, rcu) => {
+                (thread_key(task), Namesake::Task(task.pid(), task, comm))
             }
-            Kind::Cgroup => match registry.cgroup_of(task, rcu) {
-                Some(cgroup) => {
-                    let key = u128::from(cgroup.id());
-                    registry.group_of(key, Sharing::ByName, || cgroup.path())
-                }
-                None => Group::OTHER,
-            },
-            Kind::List => {
-                let group = registry.rule_of(task, comm, rcu);
-                // It keeps its place anyway, as its rule exists.
-                group.unwrap_or(Group::OTHER)
+            Kind::Thread(_) => return Err(Group::OTHER),
+            Kind::Cgroup => {
+                let cgroup = registry.cgroup_of(task, rcu).ok_or(Group::OTHER)?;
+                (u128::from(cgroup.id()), Namesake::Cgroup(cgroup))
             }
-        }
+            // Its group keeps its place anyway, as the rule exists.
+            Kind::List => return Err(registry.rule_of(task, comm, rcu).unwrap_or(Group::OTHER)),
+        })
     }
 }
 

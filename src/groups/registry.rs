@@ -10,7 +10,10 @@ use kernel::{
     time::Msecs, //
 };
 
-use super::kind::Kind;
+use super::kind::{
+    copy,
+    Kind, //
+};
 use crate::{
     boundary::abstractions::{
         cgroup,
@@ -87,12 +90,29 @@ pub(super) struct GroupRegistry {
 /// each time, up to the maximum.
 pub(super) const PAUSE: Msecs = 10;
 
-/// Whether keys with the same name belong to the same group.
-pub(super) enum Sharing {
-    /// They do, as those of a cgroup that was removed and created again.
-    ByName,
-    /// They do not: a PID may be used again. Or the name is the key.
-    No,
+/// What a group is named after.
+pub(super) enum Namesake<'a> {
+    Comm([u8; COMM_LEN]),
+    /// The process or thread with this PID: the task that has its name, and the name that this is
+    /// about to get, if any.
+    Task(i32, Task<'a>, Option<[u8; COMM_LEN]>),
+    Cgroup(Cgroup<'a>),
+}
+
+impl Namesake<'_> {
+    fn name(&self) -> Result<KVec<u8>> {
+        match self {
+            Self::Comm(comm) => copy(up_to_nul(comm), GFP_NOWAIT),
+            Self::Task(pid, task, comm) => {
+                let name = TaskName::new(*pid, &comm.unwrap_or_else(|| task.comm()));
+                // Renaming allocates nothing.
+                let mut room = KVec::with_capacity(TaskName::MAX_LEN, GFP_NOWAIT)?;
+                room.extend_from_slice(&name, GFP_NOWAIT)?;
+                Ok(room)
+            }
+            Self::Cgroup(cgroup) => cgroup.path(),
+        }
+    }
 }
 
 impl GroupRegistry {
@@ -160,46 +180,22 @@ impl GroupRegistry {
         limit * of_place + Self::entries(limit) * size_of::<Entry>()
     }
 
-    /// Returns the group of `key`, which is that of the process or thread `pid`, or makes one.
-    /// `task` has its name, or is about to get the name `comm`.
-    pub(super) fn group_of_task(
-        &mut self,
-        key: u128,
-        task: Task<'_>,
-        pid: i32,
-        comm: Option<[u8; COMM_LEN]>,
-    ) -> Group {
-        let name = || TaskName::new(pid, &comm.unwrap_or_else(|| task.comm()));
-        let group = self.group_of(key, Sharing::No, || {
-            // Renaming allocates nothing.
-            let mut room = KVec::with_capacity(TaskName::MAX_LEN, GFP_NOWAIT)?;
-            room.extend_from_slice(&name(), GFP_NOWAIT)?;
-            Ok(room)
-        });
-        if comm.is_some() && group != Group::OTHER {
-            if let Some(known) = self.names.get_mut(group) {
-                known.clear();
-                // Cannot fail: there is room for the longest name.
-                let _ = known.extend_from_slice(&name(), GFP_NOWAIT);
-            }
-        }
-        group
-    }
-
-    /// Returns the group of `key`, or makes one with the name that `name` returns.
-    pub(super) fn group_of(
-        &mut self,
-        key: u128,
-        sharing: Sharing,
-        name: impl FnOnce() -> Result<KVec<u8>>,
-    ) -> Group {
+    /// Returns the group of `key`, which is named after `namesake`, or makes one.
+    pub(super) fn group_of(&mut self, key: u128, namesake: &Namesake<'_>) -> Group {
         if let Some(group) = self.places.find(key) {
+            if let Namesake::Task(pid, _, Some(comm)) = namesake {
+                if let Some(name) = self.names.get_mut(group) {
+                    name.clear();
+                    // Cannot fail: there is room for the longest name.
+                    let _ = name.extend_from_slice(&TaskName::new(*pid, comm), GFP_NOWAIT);
+                }
+            }
             return group;
         }
         // While the table is full, a refused key stays refused: its name does not change. A process
         // that moves asks for the same key once for each thread.
         if self.last_refused != Some(key) {
-            match name().and_then(|name| self.insert(key, sharing, name)) {
+            match self.insert(key, namesake) {
                 Ok(group) => {
                     // In time, so that no task is refused meanwhile.
                     self.wants_sweep |= self.is_nearly_full();
@@ -247,11 +243,13 @@ impl GroupRegistry {
         { self.names.find(name) }.filter(|group| self.places.is_used(*group))
     }
 
-    /// Makes a group for `key`, or gives it the group that has its name, if names are shared.
-    fn insert(&mut self, key: u128, sharing: Sharing, mut name: KVec<u8>) -> Result<Group> {
-        let same = match sharing {
-            Sharing::ByName => self.place_named(&name),
-            Sharing::No => None,
+    /// Makes a group for `key`, or gives it the group of the cgroup that had its name before.
+    fn insert(&mut self, key: u128, namesake: &Namesake<'_>) -> Result<Group> {
+        let mut name = namesake.name()?;
+        let same = match namesake {
+            Namesake::Cgroup(_) => self.place_named(&name),
+            // A PID may be used again. Or the name is the key.
+            _ => None,
         };
         if let Some(group) = same {
             return self.places.give(group, key).then_some(group).ok_or(ENOSPC);
