@@ -53,17 +53,15 @@ use crate::boundary::{
     bindings, //
 };
 
-/// The number of listeners that registered through the class of an event.
-static THROUGH_CLASS: Atomic<i32> = Atomic::new(0);
-
-/// The number of events whose tracepoint has a probe, whoever registered it.
-static IN_USE: Atomic<i32> = Atomic::new(0);
+/// The number of listeners that registered through the class of an event, and of events whose
+/// tracepoint has a probe, whoever registered it.
+static LISTENERS: Atomic<i32> = Atomic::new(0);
 
 /// The address of the target of the [`Listeners`], or null if there is none.
 static TARGET: Atomic<*mut Target> = Atomic::new(ptr::null_mut());
 
 fn is_any() -> bool {
-    THROUGH_CLASS.load(Relaxed) != 0 || IN_USE.load(Relaxed) != 0
+    LISTENERS.load(Relaxed) != 0
 }
 
 /// Adapts to the listeners of trace events.
@@ -158,11 +156,11 @@ fn adapt() -> Result {
 /// See `schedhist_trace.h`.
 #[no_mangle]
 extern "C" fn schedhist_trace_listen() -> c_int {
-    THROUGH_CLASS.fetch_add(1, Full);
+    LISTENERS.fetch_add(1, Full);
     match adapt() {
         Ok(()) => 0,
         Err(error) => {
-            THROUGH_CLASS.fetch_add(-1, Full);
+            LISTENERS.fetch_add(-1, Full);
             error.to_errno()
         }
     }
@@ -172,7 +170,7 @@ extern "C" fn schedhist_trace_listen() -> c_int {
 /// succeeded.
 #[no_mangle]
 extern "C" fn schedhist_trace_unlisten() {
-    THROUGH_CLASS.fetch_add(-1, Full);
+    LISTENERS.fetch_add(-1, Full);
     // Does not fail if there is no listener; if there are others, nothing changes.
     let _ = adapt();
 }
@@ -180,13 +178,10 @@ extern "C" fn schedhist_trace_unlisten() {
 /// See `schedhist_trace.h`.
 #[no_mangle]
 extern "C" fn schedhist_trace_used(used: bool) {
-    IN_USE.fetch_add(if used { 1 } else { -1 }, Full);
-    // If the module knows about listeners already, it has adapted, or does so when they go.
-    if THROUGH_CLASS.load(Relaxed) == 0 {
-        // Not with a reference: dropping the last one would wait for the work, which may wait for
-        // the lock of the tracepoints, which the caller holds.
-        with_target(|target| target.work.queue());
-    }
+    LISTENERS.fetch_add(if used { 1 } else { -1 }, Full);
+    // Not with a reference: dropping the last one would wait for the work, which may wait for the
+    // lock of the tracepoints, which the caller holds.
+    with_target(|target| target.work.queue());
 }
 
 /// Never called: fails to compile if C declares another type.
