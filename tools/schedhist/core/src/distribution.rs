@@ -12,6 +12,9 @@ use crate::engine::histogram::{
 /// Nothing is said of a quantile with fewer samples beyond it.
 pub const MIN_BEYOND: u64 = 10;
 
+/// The reason why samples cannot be added up.
+pub const OTHER_PRECISION: &str = "the module was loaded with another precision meanwhile";
+
 /// A quantile: a share of the samples, as an exact decimal fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantile {
@@ -180,7 +183,7 @@ impl Distribution {
         };
         for samples in all {
             if samples.scheme != sum.scheme {
-                return Err("the module was loaded with another precision meanwhile");
+                return Err(OTHER_PRECISION);
             }
             sum.merge(&samples);
         }

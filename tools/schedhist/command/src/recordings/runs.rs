@@ -5,7 +5,7 @@
 use std::{fmt::Write, path::Path};
 
 use schedhist_core::{
-    distribution::{Distribution, Max},
+    distribution::{Distribution, Max, OTHER_PRECISION},
     engine::idle::WaitSums,
     raw::DecodeError,
     recording::file::TimedSnapshot,
@@ -201,7 +201,7 @@ fn run_of(path: &Path, contents: &Contents) -> Result<Run> {
             continue;
         };
         if { histograms.first() }.is_some_and(|(.., d)| d.scheme != window.scheme) {
-            return Err(Error::at(path, "the precision changed meanwhile"));
+            return Err(Error::at(path, OTHER_PRECISION));
         }
         wall = wall.saturating_add(window.span.unwrap_or_default());
         add_window(&mut histograms, &window, MACHINE, |_| true);
