@@ -30,8 +30,8 @@ use kernel::{
 
 use self::{
     kind::{
-        Found,
-        Kind, //
+        Kind,
+        ResolvedKind, //
     },
     registry::GroupRegistry, //
 };
@@ -117,7 +117,7 @@ impl Groups {
     /// it names such a process, with `EOPNOTSUPP` if the kernel has no cgroups, and with `ENOMEM`,
     /// also if the limit of memory is too small for the counters of as many groups.
     pub(crate) fn new(rule: Rule<'_>, limits: Limits, scheme: Scheme) -> Result<Option<Arc<Self>>> {
-        let Some(Found { kind, text, under }) = Kind::find(rule)? else {
+        let Some(ResolvedKind { kind, text, under }) = Kind::find(rule)? else {
             return Ok(None);
         };
         let limit = limits.groups as usize;

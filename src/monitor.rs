@@ -258,7 +258,7 @@ impl Monitor {
                 tracking
                     .begin(groups, follows_forks, names_cgroups)
                     .and_then(|()| Groups::find(&definition))
-                    .and_then(|found| groups.add_rule(&definition, found, tasks))
+                    .and_then(|resolved| groups.add_rule(&definition, resolved, tasks))
             }
         };
         tracking.end(groups);

@@ -214,16 +214,16 @@ impl TaskTable {
     /// Makes room for all existing tasks. Sleeps; fails with `ENOMEM` if there is none for some of
     /// them.
     pub(crate) fn make_room_for_all(&self) -> Result {
-        self.make_room_for_found(&mut Found::new()?)
+        self.make_needed_pages(&mut NeededPages::new()?)
     }
 
-    /// The same; `found` is for the pages that the tasks need.
-    fn make_room_for_found(&self, found: &mut Found) -> Result {
+    /// The same; `needed` is for the pages that the tasks need.
+    fn make_needed_pages(&self, needed: &mut NeededPages) -> Result {
         // Memory cannot be waited for during the walk.
-        for_each_task(|task| found.insert(task.pid()));
+        for_each_task(|task| needed.insert(task.pid()));
         let mut result = Ok(());
         for (page, slot) in self.pages.iter().enumerate() {
-            if found.contains(page) {
+            if needed.contains(page) {
                 result = self.make_page(slot, wait_for_page).and(result);
             }
         }
@@ -272,7 +272,7 @@ impl Job for TaskTable {
             return;
         }
         // Without memory for it, the next task that is created queues the job again.
-        let Ok(mut needed) = Found::new() else {
+        let Ok(mut needed) = NeededPages::new() else {
             return;
         };
         self.lacks_pages.store(false, Ordering::Relaxed);
@@ -284,7 +284,7 @@ impl Job for TaskTable {
         }
         // Pages that are still needed are kept. If some are still lacking, the next task that is
         // created queues the job again.
-        let _ = self.make_room_for_found(&mut needed);
+        let _ = self.make_needed_pages(&mut needed);
 
         let mut swept = KVVec::new();
         for slot in self.pages.iter() {
@@ -357,9 +357,9 @@ fn insert(slot: &AtomicPtr<Page>, page: KBox<Page>) -> bool {
 }
 
 /// The pages that tasks need.
-struct Found(KVVec<bool>);
+struct NeededPages(KVVec<bool>);
 
-impl Found {
+impl NeededPages {
     /// Creates an empty set. Sleeps; fails with `ENOMEM`.
     fn new() -> Result<Self> {
         Ok(Self(KVVec::from_elem(false, PAGES, GFP_KERNEL)?))

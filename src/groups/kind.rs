@@ -34,7 +34,7 @@ pub(super) enum Kind {
 }
 
 /// The object that a rule names.
-pub(super) struct Found {
+pub(super) struct ResolvedKind {
     pub(super) kind: Kind,
     /// The rule as text, with what is not printable escaped.
     pub(super) text: CString,
@@ -45,7 +45,7 @@ pub(super) struct Found {
 impl Kind {
     /// Finds what `rule` names. Returns `None` if the rule is [`Rule::None`]. Sleeps; fails as
     /// [`Groups::new`](super::Groups::new) does.
-    pub(super) fn find(rule: Rule<'_>) -> Result<Option<Found>> {
+    pub(super) fn find(rule: Rule<'_>) -> Result<Option<ResolvedKind>> {
         // As the initial namespaces show what the rule names.
         let mut text = formatted(format_args!("{rule}"))?;
         let mut under = None;
@@ -78,7 +78,7 @@ impl Kind {
                 Kind::Cgroup
             }
         };
-        Ok(Some(Found { kind, text, under }))
+        Ok(Some(ResolvedKind { kind, text, under }))
     }
 }
 

@@ -45,7 +45,7 @@ use crate::{
 const FOLLOWED: usize = 1 << 15;
 
 /// The tasks that a rule matches, with its cgroup or processes resolved.
-pub(crate) struct Found {
+pub(crate) struct ResolvedRule {
     matcher: Matcher<KVec<u8>, KVec<u128>, Subtree>,
     /// The text of the rule, with paths and PIDs of the initial namespaces.
     text: KVec<u8>,
@@ -56,7 +56,7 @@ pub(crate) struct Found {
 impl Groups {
     /// Finds what `definition` names. Sleeps; fails with `ENOENT`, `ESRCH`, `EOPNOTSUPP` and
     /// `ENOMEM`, as [`Groups::new`] does.
-    pub(crate) fn find(definition: &Definition<'_>) -> Result<Found> {
+    pub(crate) fn find(definition: &Definition<'_>) -> Result<ResolvedRule> {
         let mut root = None;
         let pids = |kind: &str, those: &[ProcessId]| -> Result<KVec<u8>> {
             let text = formatted(format_args!("{kind}{}", PidsOf(those)))?;
@@ -87,7 +87,7 @@ impl Groups {
                 (Matcher::Children, pids("children", &[process])?)
             }
         };
-        Ok(Found {
+        Ok(ResolvedRule {
             matcher,
             text,
             root,
@@ -103,13 +103,13 @@ impl Groups {
     pub(crate) fn add_rule(
         &self,
         definition: &Definition<'_>,
-        found: Found,
+        resolved: ResolvedRule,
         tasks: Option<&TaskStates>,
     ) -> Result {
         let name = copy(definition.name, GFP_KERNEL)?;
         let mut name_of_group = copy(definition.name, GFP_KERNEL)?;
         let mut fork_marks = None;
-        if found.root.is_some() && !self.registry.lock().list.has_children() {
+        if resolved.root.is_some() && !self.registry.lock().list.has_children() {
             // No process has a mark.
             fork_marks = Some(new_fork_marks(FOLLOWED)?);
         }
@@ -125,7 +125,7 @@ impl Groups {
         }
         let mut registry = self.registry.lock();
         let mark = registry.list.next_mark().ok_or(ENOSPC)?;
-        if let Some((pid, process)) = found.root {
+        if let Some((pid, process)) = resolved.root {
             // As the lock is held, its end will be seen only after it is marked: else it is seen to
             // have ended here.
             if ProcessId::find(pid) != Some(process) {
@@ -148,14 +148,14 @@ impl Groups {
                 registry.names.set(*group, &mut name_of_group);
             }),
         };
-        let cgroup = match &found.matcher {
+        let cgroup = match &resolved.matcher {
             Matcher::Cgroup(subtree) => Some(subtree.id()),
             _ => None,
         };
         // There was room, and nobody else takes it; but if it was the place of a dead group of this
         // name, a sweep may have freed that, for a task to take.
         let added = group.ok_or(ENOSPC).and_then(|group| {
-            let rule = list::Rule::new(name, found.text, found.matcher, group);
+            let rule = list::Rule::new(name, resolved.text, resolved.matcher, group);
             registry.list.add(rule).map_err(|_| ENOSPC)
         });
         // Frees the old value without the lock.
