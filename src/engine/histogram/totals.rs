@@ -321,8 +321,9 @@ impl Totals {
     pub(in crate::engine) fn add(&self, metric: Metric, value: u64) {
         let sum = self.sum_mod(metric);
         match metric {
-            // After the sum of a group: see `GroupSlices::add()`.
-            Metric::Oncpu => sum.publish_more(value),
+            // After the sum of a group, and each after the other: see `GroupSlices::add()` and
+            // `Cpu::current_slice()`.
+            Metric::Oncpu | Metric::Idle => sum.publish_more(value),
             _ => sum.add(value),
         }
     }

@@ -18,10 +18,6 @@ pub use self::{
 };
 
 use crate::engine::{
-    atomic::{
-        fence,
-        Ordering::Release, //
-    },
     histogram::{
         totals::{
             Sum,
@@ -133,26 +129,22 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     ) {
         let task = switch.prev();
         // The idle task is always runnable: `schedule_idle()`.
+        self.count_switch(observer);
         if state.is_runnable() && task.pid() == 0 {
             observer.idle_ends(now);
-            self.end_slice::<S>(Metric::Idle, Cause::Idle, now, observer);
-            // Last: until it is counted, a reader takes the slice for one of the idle task. See
-            // `Cpu::current_slice()`.
-            fence(Release);
-            return self.count_switch(observer);
+            return self.end_slice::<S>(Metric::Idle, Cause::Idle, now, observer);
         }
-        self.count_switch(observer);
         let state = match state.is_runnable() {
             true => {
                 unlikely();
-                self.count_kind(Counter::Involuntary);
+                self.count(Counter::Involuntary);
                 match task.is_throttled() {
                     true => PrevState::THROTTLED,
                     false => state,
                 }
             }
             false => {
-                self.count_kind(Counter::Voluntary);
+                self.count(Counter::Voluntary);
                 state
             }
         };
@@ -175,26 +167,29 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         now: u64,
         observer: impl Observer,
     ) {
-        let since = self.header.since.get();
+        let since = match metric {
+            Metric::Idle => self.since(),
+            _ => self.header.since.get(),
+        };
         self.header.since.set(now);
         let slice = now.wrapping_sub(since);
         // True if `since` is 0 or later than `now`, and only then.
         if slice >= now {
-            return self.unseen(metric, since, now);
+            return self.unseen(since);
         }
         observer.slice(since, now);
         self.record::<S>(metric, slice, cause, now, observer);
     }
 
-    /// Counts a slice whose start is not known, and which ends at `now`. From here on the slices
-    /// are seen, and follow one another.
+    /// Counts a slice whose start is not known. From here on the slices are seen, and follow one
+    /// another.
     #[cold]
-    fn unseen(&self, metric: Metric, since: u64, now: u64) {
+    fn unseen(&self, since: u64) {
         self.count(Counter::StartUnseen);
         if since != 0 {
             self.count(Counter::ClockBackwards);
         }
-        self.begin_slices(metric, now);
+        self.begin_slices();
     }
 
     /// Starts to measure `metrics` at `now`. Durations that began before `now` do not become
@@ -246,13 +241,6 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     #[inline(always)]
     fn count(&self, counter: Counter) {
         self.header.counter(counter).add(1);
-    }
-
-    /// Counts by its kind a switch that is in [`Counter::Switches`] already. A reader that sees the
-    /// kind sees that, too: see `Cpu::current_slice()`.
-    #[inline(always)]
-    fn count_kind(&self, counter: Counter) {
-        self.header.counter(counter).publish_more(1);
     }
 
     /// Counts [`Counter::ClockBackwards`] if `stamp`, possibly of another CPU's clock, is later

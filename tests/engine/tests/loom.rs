@@ -1185,47 +1185,53 @@ fenced! {
     a_forgotten_stay_is_not_taken_for_work, without_fences_a_forgotten_stay_is_taken_for_work
 }
 
-/// A task gives its CPU to another one, and that to the idle task; a reader looks meanwhile. It
-/// sees a slice with its occupant, or, of the switch that it meets, the new slice with the occupant
-/// of the one before.
+/// A task gives its CPU to the idle task, and that gives it back; a reader looks meanwhile. It sees
+/// a slice with its occupant, or, of the switch that it meets, the new slice with the occupant of
+/// the one before; and what had ended. Slices take as long as those before them, so what a reader
+/// misses of the one could be made up for by the other.
 fn slice_while_it_changes() {
-    const SLICES: [(u64, Task); 4] = [(10, IDLE), (20, task(1)), (90, task(2)), (91, IDLE)];
-    // Without the law of sums, which would make it several minutes.
-    let metrics = MetricSet::parse(b"idle", MetricSet::ALL).expect("it is one");
+    // There are more fences where a sample is the least or the greatest.
+    const STARTS: [u64; 8] = [10, 20, 30, 80, 130, 150, 170, 190];
+    let metrics = MetricSet::parse(b"oncpu idle", MetricSet::ALL).expect("these are two");
     let cpu = testing::records(0, SCHEME, metrics);
     settle(&cpu);
-    let run = |cpu: &Records, n: usize| {
-        let [(_, prev), (now, next)] = [SLICES[n - 1], SLICES[n]];
+    let is_idle = |n: usize| n % 2 == 0;
+    let run = move |cpu: &Records, n: usize| {
         let state = TaskState::untracked();
+        let who = |n| if is_idle(n) { IDLE } else { task(1) };
         let switch = Switch {
-            now,
-            prev,
-            prev_state: PrevState::new(false, u32::from(prev.pid != 0)),
-            next,
+            now: STARTS[n],
+            prev: who(n - 1),
+            prev_state: PrevState::new(false, u32::from(is_idle(n))),
+            next: who(n),
             state: &|_| &state,
         };
         cpu.switch::<Dynamic>(&switch, |_| identity(1));
     };
-    idle_at(&cpu, 10, |_| identity(0));
-    run(&cpu, 1);
-    let done = loom::sync::atomic::AtomicUsize::new(1);
+    idle_at(&cpu, STARTS[0], |_| identity(0));
+    (1..=5).for_each(|n| run(&cpu, n));
+    let done = loom::sync::atomic::AtomicUsize::new(5);
     side_by_side(
         &Arc::new((cpu, done)),
         move |(cpu, done)| {
-            for n in 2..SLICES.len() {
+            for n in 6..STARTS.len() {
                 run(cpu, n);
                 done.store(n, Release);
             }
         },
-        |(cpu, done)| {
+        move |(cpu, done)| {
             let done = done.load(Acquire);
             let slice = cpu.current_slice(|| 300).expect("there are breaks");
-            let is_idle = |n: usize| SLICES[n].1.pid == 0;
-            let n = SLICES.iter().position(|(since, _)| *since == slice.since);
+            let n = STARTS.iter().position(|since| *since == slice.since);
             let n = n.expect("it is one of them");
             let found = slice.occupancy == Occupancy::Idle;
             let is_right = found == is_idle(n) || n > done && found == is_idle(n - 1);
             assert!(n >= done && is_right);
+            let ended = |of_idle| {
+                let all = (1..=n).filter(|n| is_idle(n - 1) == of_idle);
+                all.map(|n| u128::from(STARTS[n] - STARTS[n - 1])).sum()
+            };
+            assert_eq!([slice.oncpu, slice.idle], [ended(false), ended(true)]);
         },
     );
 }

@@ -22,7 +22,7 @@ use schedhist_engine::engine::{
         task_state::TaskState,
     },
 };
-use schedhist_engine::testing::{idle_at, prev_state_of, records, task, Switch, Task, IDLE};
+use schedhist_engine::testing::{idle_at, prev_state_of, records, task, Switch, Task};
 
 use outlier::identity;
 
@@ -123,8 +123,8 @@ fn task_1(last_queued: u64) -> Task {
 fn what_was_before_the_clock_went_backwards_is_forgotten() {
     let (watched, state) = (Watched::new(), TaskState::new());
     watched.end_of_idle(100);
-    watched.leave(200, 2, Cause::Preempted, &state, IDLE);
-    watched.leave(150, 1, Cause::Preempted, &state, IDLE);
+    watched.leave(200, 2, Cause::Preempted, &state, task(1));
+    watched.leave(150, 1, Cause::Preempted, &state, task(3));
     let next = task_1(150);
     watched.leave(240, 3, Cause::Preempted, &state, next);
     let (outlier, culprits) = watched.outlier(Metric::RunqPreempt);
@@ -142,8 +142,8 @@ fn a_sleep_ends_at_the_wakeup() {
     ] {
         let (watched, state) = (Watched::new(), TaskState::new());
         watched.end_of_idle(50);
-        watched.leave(100, 1, end, &state, IDLE);
-        watched.leave(120, 2, Cause::Preempted, &state, IDLE);
+        watched.leave(100, 1, end, &state, task(2));
+        watched.leave(120, 2, Cause::Preempted, &state, task(3));
         let next = task_1(150);
         watched.leave(400, 3, Cause::Preempted, &state, next);
 

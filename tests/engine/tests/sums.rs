@@ -113,7 +113,7 @@ fn short_durations_wrap_in_the_end() {
     switch(&cpu, 1 + first, Who::Idle);
     let mut now = u64::MAX;
     for _ in 0..TIMES {
-        if now > u64::MAX - LONGEST {
+        if now > first - LONGEST {
             now = 1;
             start(now);
         }

@@ -2,18 +2,15 @@
 
 //! The slice in progress on a CPU, as any CPU reads it.
 //!
-//! A switch writes no more for this than it does anyway. Two laws tell a reader that it has met a
-//! switch, and must read again:
+//! When it began, and whether it is of the idle task, is one value. A law tells a reader that it
+//! has met a switch, and must read again: `since - oncpu - idle` does not change. Slices follow one
+//! another, so the time up to the last switch is the sum of the slices that have ended, and what
+//! was not seen. It takes both metrics. Both sums are published, so that a reader never sees the
+//! later slice of the one without the earlier slice of the other, which might add up, too: this
+//! costs nothing on x86.
 //!
-//! - `since - oncpu - idle` does not change: slices follow one another, so the time up to the last
-//!   switch is the sum of the slices that have ended, and what was not seen. It takes both metrics.
-//! - The switches to the idle task less those from it are 1 while that has the CPU, and otherwise
-//!   0, but for a constant.
-//!
-//! A switch that leaves the idle task is counted after the time of its slice, and one to the idle
-//! task after the time of the slice before. What kind of switch it was is counted last. So a reader
-//! never takes a long slice of the one for one of the other. That these writes are seen in this
-//! order costs nothing on x86.
+//! A slice of the idle task is known as such only when that of the task before has been added. So a
+//! reader never takes a long slice of the one for one of the other.
 
 use super::Cpu;
 use crate::engine::{
@@ -23,7 +20,6 @@ use crate::engine::{
         Ordering::Acquire, //
     },
     Cell,
-    Counter,
     Metric,
     MetricSet, //
 };
@@ -73,53 +69,37 @@ impl CurrentSlice {
     }
 }
 
+/// Set in the time at which a slice of the idle task began. No clock gets there.
+pub(super) const OF_IDLE: u64 = 1 << 63;
+
 /// The part that a switch changes. None of it goes back, unless the clock does: what is equal twice
 /// was so in between.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
+    /// With [`OF_IDLE`].
     since: u64,
-    switches: u64,
-    by_tasks: u64,
-    to_idle: u64,
     oncpu: u128,
     idle: u128,
 }
 
 impl Seen {
-    /// Returns the switches to the idle task less those from it.
-    fn balance(&self) -> u64 {
-        self.to_idle
-            .wrapping_sub(self.switches)
-            .wrapping_add(self.by_tasks)
-    }
-
     /// Returns the time up to the last switch that is in no slice.
     fn unseen(&self) -> u64 {
-        { self.since }
+        { self.since & !OF_IDLE }
             .wrapping_sub(self.oncpu as u64)
             .wrapping_sub(self.idle as u64)
     }
 }
 
 impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
-    /// Begins the slices that are seen, as the slice in `metric` ends at `now`, whose start was
-    /// not.
-    pub(super) fn begin_slices(&self, metric: Metric, now: u64) {
-        let seen = Seen {
-            since: now,
-            ..self.seen()
-        };
-        // A switch from the idle task is not counted yet: see `Cpu::leave()`.
-        let uncounted = u64::from(metric == Metric::Idle);
-        self.header
-            .balance
-            .set(seen.balance().wrapping_sub(uncounted));
-        self.header.unseen.set(seen.unseen());
+    /// Begins the slices that are seen, as a slice ends whose start was not.
+    pub(super) fn begin_slices(&self) {
+        self.header.unseen.set(self.seen().unseen());
     }
 
     /// Returns the time at which the slice in progress began; 0 if that was not seen.
     pub fn since(&self) -> u64 {
-        self.header.since.get()
+        self.header.since.get() & !OF_IDLE
     }
 
     /// Returns the time at which measuring began.
@@ -146,14 +126,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         let before = self.seen();
         fence(Acquire);
         let now = clock();
-        let (unseen, balance) = (self.header.unseen.get(), self.header.balance.get());
+        let unseen = self.header.unseen.get();
         fence(Acquire);
         let seen = self.seen();
         if seen != before {
             return None;
         }
-        let Seen { oncpu, idle, .. } = seen;
-        if seen.since == 0 {
+        let Seen { since, oncpu, idle } = seen;
+        if since == 0 {
             return Some(CurrentSlice {
                 now,
                 since: self.header.began.get(),
@@ -166,16 +146,16 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if self.adds_up() && seen.unseen() != unseen {
             return None;
         }
-        let occupancy = match seen.balance().wrapping_sub(balance) {
-            0 => Occupancy::Task,
-            1 => Occupancy::Idle,
-            _ => return None,
-        };
+        let is_idle = since & OF_IDLE != 0;
+        let since = since & !OF_IDLE;
         Some(CurrentSlice {
             // The clocks of two CPUs may differ slightly.
-            now: now.max(seen.since),
-            since: seen.since,
-            occupancy,
+            now: now.max(since),
+            since,
+            occupancy: match is_idle {
+                true => Occupancy::Idle,
+                false => Occupancy::Task,
+            },
             oncpu,
             idle,
             unseen,
@@ -189,12 +169,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     }
 
     fn seen(&self) -> Seen {
-        let of = |counter| self.counter(counter);
         Seen {
             since: self.header.since.get(),
-            switches: of(Counter::Switches),
-            by_tasks: of(Counter::Voluntary).wrapping_add(of(Counter::Involuntary)),
-            to_idle: of(Counter::ToIdle),
             oncpu: self.sum(Metric::Oncpu),
             idle: self.sum(Metric::Idle),
         }

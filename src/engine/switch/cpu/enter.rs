@@ -3,14 +3,11 @@
 //! The part of a switch that is about the task that gets the CPU: what its absence was.
 
 use super::{
+    current_slice::OF_IDLE,
     unlikely,
     Cpu, //
 };
 use crate::engine::{
-    atomic::{
-        fence,
-        Ordering::Release, //
-    },
     chain::Start,
     group::TaskGroup,
     idle::Distance,
@@ -47,7 +44,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if pid == 0 {
             observer.enter(TaskGroup::IDLE).idle_begins(now);
             // After the slice that has ended: see `Cpu::current_slice()`.
-            fence(Release);
+            self.header.since.set(now | OF_IDLE);
             return self.count(Counter::ToIdle);
         }
         let needs_tasks = S::metrics(&self.header).needs_tasks();

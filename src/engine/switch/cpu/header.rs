@@ -31,8 +31,8 @@ use crate::engine::{
 pub struct Header {
     pub(super) number: u32,
     pub(in crate::engine) scheme: Scheme,
-    /// The time at which the running task got the CPU, in nanoseconds of the CPU's clock; 0 if not
-    /// seen.
+    /// The time at which the running task got the CPU, in nanoseconds of the CPU's clock, with
+    /// `OF_IDLE` if that is the idle task; 0 if not seen.
     pub(super) since: Cell,
     switches: Cell,
     voluntary: Cell,
@@ -43,8 +43,6 @@ pub struct Header {
     /// The time on the CPU's clock that is in no slice. Set whenever a slice begins whose
     /// predecessor's start was not seen.
     pub(super) unseen: Cell,
-    /// The balance of switches to and from the idle task while a task has the CPU. Set likewise.
-    pub(super) balance: Cell,
     /// The metrics that are on: a [`MetricSet`](crate::engine::metric::MetricSet).
     pub(in crate::engine) on: Cell,
     /// The number of buckets of each metric.
@@ -68,7 +66,6 @@ impl Header {
             totals: Totals::new(),
             began: Cell::new(0),
             unseen: Cell::new(0),
-            balance: Cell::new(0),
             on: Cell::new(0),
             stride: scheme.buckets(),
             other_counters: Default::default(),

@@ -99,7 +99,7 @@ impl Observer for &Notes {
     }
 }
 
-/// Switches from `who` to the idle task, and returns the sample that the engine took.
+/// Switches from `who` to a task, and returns the sample that the engine took.
 pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
     let (prev, metric, cause) = match who {
         Who::Idle => (IDLE, Metric::Idle, Cause::Idle),
@@ -111,7 +111,7 @@ pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
         now,
         prev,
         prev_state: prev_state_of(Cause::Interruptible),
-        next: IDLE,
+        next: task(1),
         state: &|_| &untracked,
     };
     cpu.switch::<Dynamic>(&switch, &notes);
