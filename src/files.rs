@@ -8,7 +8,7 @@
 //! [`create`] with its name. The type implements [`View`] if the file can be read and [`Control`]
 //! if it can be written; [`Setting`] instead if both, and its text is one line; `Stream` if a read
 //! blocks. Add it to the ABI document; and one that can be written, to `ctl`
-//! of the command, to `kind_of()` in `tests/helpers/fuzz_oracle.c` and to `docs/security.md`.
+//! of the command, to `TAKEN` in `tests/guest/fuzzer.py` and to `docs/security.md`.
 
 use core::fmt::{
     self,

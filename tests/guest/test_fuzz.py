@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random input, and input that is nearly right, for the files, by fuzz.c, and for the module parameters. Input
+"""Random input, and input that is nearly right, for the files, by fuzzer.py, and for the module parameters. Input
 that is right by the documentation is accepted; all other input is refused and changes nothing.
 
 SCHEDHIST_SEED          the seed of a run, which is printed
@@ -13,16 +13,13 @@ import errno
 import os
 import random
 import re
-import subprocess
 import time
 from pathlib import Path
 
 from harness import log
-from harness.names import DEFAULT, RECORDED
-from harness.test import (DEBUG, DEBUGFS, HAS_RESCHED, THOROUGH, WORK, Wrong, allow, amount, assert_gone, bursts,
-                          check_laws, eq, expedite_rcu, helper, load, measure, messages, note, reset, seeks_leaks,
-                          status, unload, value, write)
-
+from harness.test import (DEBUG, THOROUGH, Wrong, allow, amount, assert_gone, bursts, check_laws, eq, expedite_rcu,
+                          load, measure, messages, note, reset, seeks_leaks, status, unload, value, write)
+from fuzzer import SETS, fuzz, words_of
 
 SEED = os.environ.get("SCHEDHIST_SEED", str(random.randrange(1 << 32)))
 
@@ -31,24 +28,17 @@ def seconds(usual):
     return int(os.environ.get("SCHEDHIST_FUZZ_SECONDS", usual))
 
 
-def fuzz():
-    """Runs the fuzzer, which prints all log lines but our own. Asserts that there is no report in them."""
-    # As many inputs as the time allows; kernels of ours are slow.
-    bounds = os.environ.get("SCHEDHIST_FUZZ_INPUTS", "1000000"), str(seconds(amount(10, 20, 600 if DEBUG else 2400)))
+def fuzz_files():
+    """As many inputs as the time allows; kernels of ours are slow."""
+    most = int(os.environ.get("SCHEDHIST_FUZZ_INPUTS", 1_000_000))
+    end = time.monotonic() + seconds(amount(10, 20, 600 if DEBUG else 2400))
+    note(f"SCHEDHIST_SEED={SEED}")
     with log.quiet():
-        done = subprocess.run([helper("fuzz"), DEBUGFS, *bounds, SEED], stderr=subprocess.PIPE, text=True,
-                              errors="replace", check=False)
-    print(done.stderr)
-    if done.returncode:
-        raise Wrong(f"status {done.returncode}")
-    lines = re.findall("^the log: (.*\n)", done.stderr, re.MULTILINE)
-    (WORK / "fuzz.log").write_text("".join(lines))
-    subprocess.run([log.CHECK, "--allocations", WORK / "fuzz.log"], check=True)
+        note(fuzz(SEED, lambda inputs: inputs < most and time.monotonic() < end))
     # Lockdep stops after its first report.
     lockdep = Path("/proc/lockdep_stats")
     if lockdep.exists() and re.search(r"^ debug_locks: *0$", lockdep.read_text(), re.MULTILINE):
         raise Wrong("lockdep is off")
-    log.restored()
 
 
 @seeks_leaks
@@ -57,7 +47,7 @@ def test_fuzz_files():
     load()
     expedite_rcu()
     with bursts():
-        fuzz()
+        fuzz_files()
     # The module still works.
     measure(0)
     write("metrics", "all")
@@ -75,9 +65,6 @@ PRECISIONS = [*"1234567", *"08", "07", "08", "0x5", "0X7", "0b101", "0o7", "+5",
 # The last ones are the longest value that fits, and one that does not.
 SPECS = ["default", "all", "none", "oncpu", "runq,idle", " offcpu\n", "wakeup\toncpu", "all," * 30 + "default",
          "all," * 30 + "default,"]
-SETS = {name: {name} for name in RECORDED if HAS_RESCHED or not name.startswith("resched")}
-SETS |= {"runq": {"runq_wakeup", "runq_preempt"}, "default": set(DEFAULT), "all": {*SETS}, "none": set()}
-
 
 def precision_of(text):
     """Returns the precision that the parameter takes from a value, as the kernel parses numbers, or None."""
@@ -88,11 +75,7 @@ def precision_of(text):
 
 def metrics_of(text):
     """Returns what the file shows of the metrics that the parameter takes from a value, or None."""
-    words = [word for word in re.split("[, \t\n\f\r]+", text) if word]
-    if len(os.fsencode(text)) >= 128 or not words or not {*words} <= SETS.keys() or "none" in words[1:] + words[:-1]:
-        return None
-    found = set().union(*(SETS[word] for word in words))
-    return " ".join(name for name in RECORDED if name in found) or "none"
+    return words_of(text) if len(os.fsencode(text)) < 128 else None
 
 
 def some_metrics():
