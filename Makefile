@@ -60,7 +60,7 @@ install:
 	@scripts/install "$$KDIR"
 	@scripts/install-tools
 
-## uninstall  remove what `make install` installed (KDIR=, INSTALL_MOD_PATH=)
+## uninstall  remove what `make install` installed (KDIR=, INSTALL_MOD_PATH=, PREFIX=)
 uninstall:
 	@scripts/install --remove "$$KDIR"
 	@scripts/install-tools --remove
