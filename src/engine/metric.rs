@@ -47,7 +47,7 @@ named! {
         BlockedUninterruptible =>
             "blocked_uninterruptible", "Uninterruptible sleeps, until the wakeup.";
         /// *out* to *in*, when the task left the CPU to block.
-        Offcpu => "offcpu", "Absences of tasks that blocked, until they run again.";
+        Offcpu => "offcpu", "Off-CPU periods of tasks that blocked, until they run again.";
         /// A slice of the idle task of a CPU.
         Idle => "idle", "Idle periods of a CPU.";
         /// From the event `sched_waking` to *in*, when the task had blocked. It begins a
@@ -56,7 +56,8 @@ named! {
         /// *out* to *in*, when the task left the CPU because its quota was spent: that of its
         /// cgroup (`cpu.max`), or the budget of a `SCHED_DEADLINE` task. The wait for a CPU after
         /// the quota has returned is part of it: the kernel does not stamp that return.
-        Throttled => "throttled", "Absences of tasks whose quota was spent, until they run again.";
+        Throttled =>
+            "throttled", "Off-CPU periods of tasks whose quota was spent, until they run again.";
         /// From the event `sched_set_need_resched_tp` of a task that has a CPU to *out*: the delay
         /// of a preemption, or of a switch that came before it.
         Resched => "resched", "Times from need_resched until the task leaves its CPU.";
@@ -277,8 +278,8 @@ named! {
         /// The idle task is no task: its switches are in neither of the two.
         Involuntary => "involuntary", "Switches by which a task left the CPU runnable.";
         /// Switches that ended a slice whose start is not known, and that are in no histogram: the
-        /// first on each CPU after measuring began, and those at which the clock was found to have
-        /// gone backwards.
+        /// first on each CPU after measuring began or it came online, and those at which the clock
+        /// was found to have gone backwards.
         StartUnseen => "start_unseen", "Switches that ended a slice whose start was not seen.";
         /// Switches to the idle task.
         ToIdle => "to_idle", "Switches to the idle task.";
@@ -292,22 +293,23 @@ named! {
         /// and the next ones are in [`Metric::Offcpu`], but not in a histogram of sleeps.
         BlockedIdle => "blocked_idle", "Idle waits, as of kernel threads that have nothing to do.";
         /// Absences of a task that stopped (T).
-        BlockedStopped => "blocked_stopped", "Absences of tasks that were stopped.";
+        BlockedStopped => "blocked_stopped", "Off-CPU periods of tasks that were stopped.";
         /// Absences of a task that stopped for its tracer (t).
-        BlockedTraced => "blocked_traced", "Absences of tasks that stopped for their tracer.";
+        BlockedTraced =>
+            "blocked_traced", "Off-CPU periods of tasks that stopped for their tracer.";
         /// Absences of a kernel thread that parked (P).
-        BlockedParked => "blocked_parked", "Absences of kernel threads that parked.";
+        BlockedParked => "blocked_parked", "Off-CPU periods of kernel threads that parked.";
         /// Absences of a task that entered the freezer: of a suspend, or of version 1 of cgroups.
         /// Version 2 freezes tasks in interruptible sleep.
-        BlockedFrozen => "blocked_frozen", "Absences of tasks that entered the freezer.";
+        BlockedFrozen => "blocked_frozen", "Off-CPU periods of tasks that entered the freezer.";
         /// Absences of a task that left the CPU to block in a state that is not known here, or
         /// whose wakeup time is not known.
         BlockedOther =>
-            "blocked_other", "Absences of tasks that blocked in another state, or woke unseen.";
+            "blocked_other", "Off-CPU periods in another state, or with an unknown wakeup time.";
         /// Absences of a task that had blocked whose `sched_waking` event was not seen. Counted
         /// while [`Metric::Wakeup`] is on.
         WakeUnseen =>
-            "wake_unseen", "Absences of tasks that blocked whose sched_waking was not seen.";
+            "wake_unseen", "Off-CPU periods of tasks that blocked whose sched_waking was not seen.";
         /// Switches to a task that left another CPU when it last ran.
         Migrations => "migrations", "Switches to a task that last ran on another CPU.";
         /// Times that the clock read less than the stamp that it was compared with.
