@@ -133,6 +133,12 @@ def test_tool_figures():
     tool("ctl", "enable", "1")
     eq("enable", value("enable"), "1")
     says(tool("ctl", "enable", "maybe", status=1).err, 'the module refuses "maybe": the kernel log says why (dmesg)')
+    tool("ctl", "threshold_ns/runq", "10ms")
+    tool("ctl", "group_by", "list")
+    tool("ctl", "group_rules", "add web comm nginx")
+    says(tool("ctl").out, "group_rules web comm nginx", "threshold_ns/runq 10000000", "threshold_ns/offcpu none")
+    tool("ctl", "group_by", "none")
+    tool("ctl", "threshold_ns/runq", "none")
 
 
 def check_intervals(text: str, count: int, seconds: float) -> None:

@@ -477,6 +477,7 @@ pub struct Check {
 #[command(
     after_help = "Actions: trace and snapshot stop or copy the trace, at the very moment;\n\
                  shell,command=COMMAND; signal,num=N,pid=PID (or pid=parent); continue.\n\
+                 COMMAND has SCHEDHIST_PID, SCHEDHIST_CPU and SCHEDHIST_DURATION_NS.\n\
                  Ends at the first outlier, with status 3. With continue, it goes on, and ends\n\
                  with status 3 if there was one.\n\n\
                  Examples:\n\
@@ -617,7 +618,7 @@ pub struct Export {
              \x20 schedhist top --once                  # print one interval")]
 pub struct Top {
     /// Play a recording, one interval each SEC
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "once")]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub input: Option<PathBuf>,
     #[command(flatten)]
     pub when: When,

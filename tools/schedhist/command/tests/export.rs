@@ -683,9 +683,16 @@ fn failures() {
     folder.put("m/raw", "damaged");
     let second = next();
     assert!(second.contains("m/raw: "), "{second}");
+    // What was there before would pass for new.
+    let says = |text: &str| {
+        fs::read_to_string(folder.join("x.prom"))
+            .unwrap()
+            .contains(text)
+    };
+    until("its end", || says("\nschedhist_up 0\n"));
+    assert!(!says("schedhist_switches_total"));
     put(&folder, &machine);
-    fs::remove_file(folder.join("x.prom")).unwrap();
-    until("a file", || folder.join("x.prom").exists());
+    until("a file", || says("\nschedhist_up 1\n"));
     fs::remove_file(folder.join("m/raw")).unwrap();
     assert_eq!(next(), first);
 }

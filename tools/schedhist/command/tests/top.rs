@@ -398,7 +398,7 @@ fn a_recording() {
     for (words, status) in [
         ("top -i none", 1),
         ("top -i data --metric none", 2),
-        ("top -i data --once", 2),
+        ("top -i data --once", 0),
     ] {
         let output = folder.run(words);
         assert_eq!(output.status.code(), Some(status), "{output:?}");

@@ -4,7 +4,7 @@
 
 use crate::{
     distribution::{Distribution, Max, Quantile},
-    engine::metric::ShownMetric,
+    engine::{group::records::GroupMetric, metric::ShownMetric},
     groups::{group_metric, GroupWindow},
     raw::Groups,
     units::{nanoseconds, Unit},
@@ -175,6 +175,8 @@ pub struct Samples<'a> {
     pub windows: &'a [Window],
     /// The groups at both ends, part by part; without those of the beginning, since they began.
     pub groups: Vec<(Option<&'a Groups>, &'a Groups)>,
+    /// Whether they were recorded: groups then have histograms of `runq` alone.
+    pub are_recorded: bool,
 }
 
 impl Samples<'_> {
@@ -191,6 +193,9 @@ impl Samples<'_> {
         };
         let metric = group_metric(&limit.metric);
         let metric = metric.ok_or_else(|| format!("groups have no {}", limit.metric))?;
+        if self.are_recorded && metric != GroupMetric::Runq {
+            return Err("of groups, recordings have only histograms of runq".to_owned());
+        }
         if self.groups.is_empty() {
             return Err("tasks are not grouped: schedhist ctl group_by cgroup".to_owned());
         }

@@ -94,9 +94,17 @@ impl Exporter {
 
     /// Returns the metrics in a form. If the module is not there, `schedhist_up` says so.
     pub fn answer(&mut self, form: Form) -> Vec<u8> {
-        let made = self.scrape(form);
-        self.tell(made.as_ref().err());
-        made.unwrap_or_else(|_| self.encode(&families::down(VERSION), form))
+        let (body, failed) = self.try_scrape(form);
+        self.tell(failed.as_ref());
+        body
+    }
+
+    /// Returns the metrics in a form; if the module is not there, those that say so, and why.
+    pub fn try_scrape(&mut self, form: Form) -> (Vec<u8>, Option<Error>) {
+        match self.scrape(form) {
+            Ok(body) => (body, None),
+            Err(error) => (self.encode(&families::down(VERSION), form), Some(error)),
+        }
     }
 
     /// Says why an export has failed, unless the one before did for the same reason.
@@ -141,11 +149,14 @@ impl Exporter {
         }
         load
     }
+}
 
-    pub fn write(&mut self, path: &Path) -> Result {
-        files::check_replaceable(path)?;
-        let body = self.scrape(Form::Text(Dialect::Prometheus))?;
-        // The collector runs as another user, and the umask does not matter.
-        files::write_with(path, &body, Some(Permissions::from_mode(0o644)))
-    }
+/// What the collector of text files reads.
+pub const TEXTFILE: Form = Form::Text(Dialect::Prometheus);
+
+/// Writes the file of that collector.
+pub fn write(path: &Path, body: &[u8]) -> Result {
+    files::check_replaceable(path)?;
+    // The collector runs as another user, and the umask does not matter.
+    files::write_with(path, body, Some(Permissions::from_mode(0o644)))
 }

@@ -68,6 +68,7 @@ impl Contents {
             groups: { self.groups.iter() }
                 .map(|part| (Some(&part.first), &part.last))
                 .collect(),
+            are_recorded: true,
         };
         limits.iter().map(|limit| limit.judge(&samples)).collect()
     }

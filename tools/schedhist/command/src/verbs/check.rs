@@ -138,6 +138,7 @@ fn live(
     let samples = Samples {
         windows: &[interval.window],
         groups: groups.into_iter().collect(),
+        are_recorded: false,
     };
     *notes = interval.notes;
     Ok(limits.iter().map(|limit| limit.judge(&samples)).collect())

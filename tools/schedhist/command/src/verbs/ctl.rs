@@ -2,7 +2,9 @@
 
 //! `ctl`: the settings of the module.
 
-use std::ffi::OsStr;
+use std::{borrow::Cow, ffi::OsStr};
+
+use schedhist_core::units::nanoseconds;
 
 use crate::{
     cli::Ctl,
@@ -13,10 +15,11 @@ use crate::{
 };
 
 /// The settings, in the order in which they are printed.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
     "enable",
     "metrics",
     "group_by",
+    "group_rules",
     "group_limit",
     "group_memory_limit",
     "on_outlier",
@@ -40,15 +43,14 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         // Early versions of the module do not have all of them.
         let is_shown = |name: &&&str| **name != "reset" && source.has(name);
         for name in SETTINGS.iter().filter(is_shown) {
-            out += &format!("{name} {}\n", source.text(name)?.trim());
+            let text = source.text(name)?;
+            // There may be none, or many.
+            out.extend(text.lines().map(|line| format!("{name} {line}\n")));
         }
         let names = source.read()?.timed.snapshot.names;
         for metric in &names.metrics {
             let file = format!("threshold_ns/{}", metric.name);
-            let threshold = source.text(&file)?;
-            if threshold.trim() != "none" {
-                out += &format!("{file} {}\n", threshold.trim());
-            }
+            out += &format!("{file} {}\n", source.text(&file)?.trim());
         }
         return print(&out);
     };
@@ -72,6 +74,17 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         (_, false) if value.trim_ascii().is_empty() => {
             Err(Error::usage(format!("{name}: the value is empty")))
         }
-        (_, false) => source.write(name, value),
+        (_, false) => source.write(name, &in_nanoseconds(name, value)),
+    }
+}
+
+/// Returns a value as the module reads it: a time may have a unit.
+fn in_nanoseconds<'a>(name: &str, value: &'a [u8]) -> Cow<'a, [u8]> {
+    let text = std::str::from_utf8(value).unwrap_or_default().trim();
+    let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
+    let is_time = name.ends_with("_ns") || name.starts_with("threshold_ns/");
+    match nanoseconds(text, "ns").filter(|_| is_time && has_unit) {
+        Some(ns) => Cow::Owned((ns.round() as u64).to_string().into_bytes()),
+        None => Cow::Borrowed(value),
     }
 }

@@ -329,8 +329,9 @@ fn show(
         .title
         .extend(legend.map(|(side, name)| format!("{side}: {name}")));
     table.title.push(format!(
-        "schedhist: {} runs of A and {} of B, medians of the {scope}{}",
+        "schedhist: {} run{} of A and {} of B, medians of the {scope}{}",
         a.runs.len(),
+        if a.runs.len() == 1 { "" } else { "s" },
         b.runs.len(),
         render::in_unit(unit)
     ));

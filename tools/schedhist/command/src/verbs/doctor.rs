@@ -38,12 +38,11 @@ fn bad(text: impl Into<String>, remedy: &'static str) -> Found {
 }
 
 /// Checks of the machine.
-const MACHINE: [(&str, Check); 5] = [
+const MACHINE: [(&str, Check); 4] = [
     ("kernel", kernel),
     ("config", config),
     ("lockdown", lockdown),
     ("module", module),
-    ("debugfs", debugfs),
 ];
 /// Checks that need the files of the module.
 const FILES: [(&str, Check); 5] = [
@@ -67,18 +66,16 @@ pub fn doctor(source: &Source) -> Result<u8> {
             wrap_after(&mut out, "      -> ", 9, remedy);
         }
     };
-    for (name, one) in MACHINE {
-        check(name, one);
-    }
+    let mut check_all = |checks: &[(&str, Check)], are_needed: bool| {
+        let needed = checks.iter().filter(|_| are_needed);
+        needed.for_each(|(name, one)| check(name, *one));
+    };
+    // What this machine is like says nothing of a copy's.
+    check_all(&MACHINE, source.is_live());
+    check_all(&[("debugfs", debugfs)], true);
     // Without the module these would only repeat that there is none.
-    if source.path("raw").exists() {
-        for (name, one) in FILES {
-            check(name, one);
-        }
-    }
-    for (name, one) in FIGURES {
-        check(name, one);
-    }
+    check_all(&FILES, source.path("raw").exists());
+    check_all(&FIGURES, source.is_live());
     Ok(verdict(failures, print(&out)))
 }
 
@@ -104,13 +101,6 @@ fn configuration() -> Option<String> {
     .find_map(|path| read(path))
 }
 
-/// Returns whether the kernel that runs is older than 7.0.
-fn is_before_7() -> bool {
-    let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let major = release.split('.').next().map(str::parse::<u32>);
-    matches!(major, Some(Ok(..7)))
-}
-
 fn config(_: &Source) -> Found {
     if Path::new("/sys/module/schedhist").exists() {
         return good("the module is loaded");
@@ -127,10 +117,6 @@ fn config(_: &Source) -> Found {
         Some(name) => bad(
             format!("CONFIG_{name} is off"),
             "boot one of Debian's kernels 7.3, 7.2 and 6.12, or build yours with it",
-        ),
-        None if is_on("PREEMPT_RT") && is_before_7() => bad(
-            "CONFIG_PREEMPT_RT is on, and the kernel is older than 7.0",
-            "boot one of Debian's kernels 7.3 and 7.2, or one that is not real-time",
         ),
         None => good(NEEDED.join(", ")),
     }
@@ -177,8 +163,10 @@ fn kernel(_: &Source) -> Found {
     let mut numbers = release
         .split(['.', '-'])
         .map(|number| number.parse::<u32>().ok());
+    let is_real_time =
+        { read("/proc/sys/kernel/version") }.is_some_and(|it| it.contains("PREEMPT_RT"));
     match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(6), Some(12..)) if read("/sys/kernel/realtime").is_some_and(|text| text == "1") => bad(
+        (Some(6), Some(12..)) if is_real_time => bad(
             release,
             "the module needs Linux 7.0 or later if it is real-time: boot another of Debian's kernels",
         ),
@@ -242,7 +230,10 @@ fn debugfs(source: &Source) -> Found {
         true => good(source.path("").display().to_string()),
         false => bad(
             format!("no {}", source.path("raw").display()),
-            "modprobe schedhist",
+            match source.is_live() {
+                true => "modprobe schedhist",
+                false => "copy the files of /sys/kernel/debug/schedhist there",
+            },
         ),
     }
 }

@@ -9,7 +9,7 @@ use schedhist_core::exposition::negotiate::Form;
 use crate::{
     cli::Export,
     error::{Error, Result},
-    exporter::{http, Exporter},
+    exporter::{http, write, Exporter, TEXTFILE},
     output::print,
     recordings::perfetto,
     source::Source,
@@ -23,6 +23,7 @@ pub fn export(args: &Export, source: &Source) -> Result<u8> {
     }
     let mut exporter = Exporter::new(args, source)?;
     let ended = match &args.textfile {
+        Some(path) if args.once => write(path, &exporter.scrape(TEXTFILE)?),
         Some(path) => textfile(args, &mut exporter, path),
         None if args.once && args.schema.is_some() && args.format != Form::Protobuf => {
             let why = "--schema: only --format protobuf has native histograms";
@@ -34,20 +35,19 @@ pub fn export(args: &Export, source: &Source) -> Result<u8> {
     ended.map(|()| 0)
 }
 
-/// Writes a file again and again. While the module is not loaded, the file stays as it was.
+/// Writes a file again and again.
 fn textfile(args: &Export, exporter: &mut Exporter, path: &Path) -> Result {
-    if args.once {
-        return exporter.write(path);
-    }
     let waiter = Waiter::new()?;
     let mut next = Instant::now();
     let mut is_first = true;
     loop {
-        match exporter.write(path) {
-            // If it is the file that cannot be written, that will not change.
-            Err(error) if is_first && exporter.source.read().is_ok() => return Err(error),
-            done => exporter.tell(done.as_ref().err()),
+        let (body, failed) = exporter.try_scrape(TEXTFILE);
+        let written = write(path, &body);
+        // That will not change.
+        if is_first && written.is_err() {
+            return written;
         }
+        exporter.tell(written.err().or(failed).as_ref());
         is_first = false;
         next = (next + args.interval).max(Instant::now());
         if waiter.is_over_before(Some(next)) {

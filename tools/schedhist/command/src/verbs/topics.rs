@@ -94,16 +94,16 @@ fn chain() -> String {
         ("behind", "who had the CPU for most of the time of a wait"),
     ];
     let heading =
-        "A chain goes back from the end of a wait or a sleep, waker by waker. Their times \
-        add up to its duration. What each task did until then";
+        "A chain goes back from the end of a wait or a sleep, waker by waker. The times of \
+        its tasks add up to its duration. What each task did until then";
     rows(&mut out, heading, parts.into_iter());
     let meaning = |end: &End| match end {
         End::Start => "where the wait or the sleep begins: nothing is left to explain",
         End::Timer => "the function of a timer woke the last task",
-        End::Interrupt => "another hard interrupt did, a device's or another CPU's",
-        End::InterruptSoftirq => "a softirq did that a hard interrupt had raised",
-        End::UnknownSoftirq => "a softirq did, and the kernel does not tell for whom",
-        End::Idle => "the idle task did, for another CPU",
+        End::Interrupt => "a hard interrupt woke it: a device's, or another CPU's",
+        End::InterruptSoftirq => "a softirq woke it that a hard interrupt had raised",
+        End::UnknownSoftirq => "a softirq woke it, and the kernel does not tell for whom",
+        End::Idle => "the idle task woke it, for another CPU",
         End::Overwritten => {
             "the slice before is not kept any more: a greater chain reaches further"
         }

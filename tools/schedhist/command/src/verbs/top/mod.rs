@@ -49,12 +49,14 @@ struct Limits {
     all: Vec<Limit>,
     /// The snapshots of a minute ago, and of up to two, with their groups.
     before: VecDeque<(TimedSnapshot, Option<Groups>)>,
+    are_recorded: bool,
 }
 
 impl Limits {
     fn new(args: &Top) -> Result<Self> {
         Ok(Self {
             all: check::some_limits(args.limits.as_deref())?,
+            are_recorded: args.input.is_some(),
             ..Self::default()
         })
     }
@@ -94,6 +96,7 @@ impl Limits {
                 .map(|new| (first.1.as_ref(), new))
                 .into_iter()
                 .collect(),
+            are_recorded: self.are_recorded,
         };
         self.all.iter().map(|limit| limit.judge(&samples)).collect()
     }
@@ -275,7 +278,7 @@ fn replay(path: &Path, source: &Source, args: &Top) -> Result {
     feed.status.rule = rule;
     feed.status.is_recording = true;
     let mut choice = Choice::new(&feed.history, &args.metric);
-    if !tty::is_there() {
+    if args.once || !tty::is_there() {
         return print_once(&feed, &choice, args.ascii);
     }
     choice.back = feed.history.moments.len() - 1;
