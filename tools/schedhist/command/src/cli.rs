@@ -378,10 +378,10 @@ pub struct Report {
     /// With --html: whether these limits were kept, see check
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "html")]
     pub limits: Option<PathBuf>,
-    /// Print HdrHistogram's percentiles of a metric
+    /// Print HdrHistogram's percentiles of a metric, in us
     #[arg(long, value_name = "METRIC", value_parser = metric(), conflicts_with_all = OF_TABLES)]
     pub hgrm: Option<String>,
-    /// Print HdrHistogram's log of the intervals of a metric
+    /// Print HdrHistogram's log of a metric, in ns
     #[arg(long, value_name = "METRIC", value_parser = metric(), conflicts_with_all = OF_TABLES, conflicts_with = "hgrm")]
     pub hlog: Option<String>,
 }
@@ -408,11 +408,11 @@ pub struct Diff {
     pub fail_above: Vec<Rule>,
 }
 
-/// Run two commands in turns, and compare them
+/// Alternate two commands, and compare them
 #[derive(Args)]
 #[command(
     override_usage = "schedhist ab [OPTIONS] [METRIC]... -- A... -- B...",
-    after_help = "Both run once to warm up, and then in turns. They must succeed. Their standard\n\
+    after_help = "Both run once to warm up, and then alternate. They must succeed. Their standard\n\
                   output is dropped.\n\n\
                   Examples:\n\
                   \x20 schedhist ab -- ./before -- ./after               # compare two builds\n\
@@ -459,7 +459,7 @@ pub struct Check {
     /// The limits, one to a line
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// How long to look, in seconds [default: since the load]
+    /// Seconds to look [default: since the load, or group_by]
     #[arg(value_parser = parsed(seconds))]
     pub interval: Option<Duration>,
     /// In a recording instead

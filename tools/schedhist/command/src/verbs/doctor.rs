@@ -187,7 +187,8 @@ fn lockdown(_: &Source) -> Found {
     if text.contains("[integrity]") || text.contains("[confidentiality]") {
         return warning(
             text,
-            "all can be read, and no setting changed: use module parameters; load a signed module",
+            "results can be read, settings neither read nor changed: use module parameters; load a signed \
+             module",
         );
     }
     good("none")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `ab`: runs two commands in turns, as `run -o FILE --append` would, and compares them as `diff`
+//! `ab`: alternates two commands, as `run -o FILE --append` would, and compares them as `diff`
 //! does.
 
 use std::{ffi::OsString, io::IsTerminal};
