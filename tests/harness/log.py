@@ -123,10 +123,3 @@ def quiet() -> Iterator[None]:
         write_file("/proc/sys/kernel/panic_on_warn", "0")
         LIBC.klogctl(8, None, 7)
         write_file(printk, "Y")
-
-
-def restored() -> None:
-    """Marks the log again, if its beginning is overwritten by now, after a test that has checked all of it."""
-    assert current
-    if current[0].after(_klog(READ_ALL)) is None:
-        write_file("/dev/kmsg", f"{current[0].text}\n")

@@ -122,5 +122,5 @@ class Parts:
 def few_pids() -> None:
     """Leaves few PIDs, so that each is used again soon."""
     defer(write_file, PID_MAX, "4194304")
-    # The kernel wants 8 for each possible CPU.
-    write_file(PID_MAX, str(max(max(task_ids()) + 400, 8 * len(possible_cpus()))))
+    # After a wrap the kernel begins at 300. It wants 8 for each possible CPU.
+    write_file(PID_MAX, str(max(max(300, *task_ids()) + 400, 8 * len(possible_cpus()))))
