@@ -506,14 +506,20 @@ fn changed_clocks() {
         ),
         ("forward --time ,02:10", Err("there is no such time")),
     ] {
-        let mut report = folder.command(&format!("report -e -j runq -i {words}"));
-        let output = report
-            .env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
-            .output()
-            .unwrap();
+        let report = |form| {
+            let mut report = folder.command(&format!("report -e {form} runq -i {words}"));
+            let report = report.env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3").output();
+            report.unwrap()
+        };
+        let output = report("-j");
         let (out, err) = said(&output);
         match wanted {
-            Ok(number) => assert_eq!(histograms(&out).len(), number, "{words}: {output:?}"),
+            Ok(number) => {
+                assert_eq!(histograms(&out).len(), number, "{words}: {output:?}");
+                let (text, _) = said(&report("-u"));
+                let is_time = |line: &&str| line.len() == 8 && line.matches(':').count() == 2;
+                assert_eq!(text.lines().filter(is_time).count(), number, "{text}");
+            }
             Err(why) => assert!(err.contains(why), "{words}: {output:?}"),
         }
     }

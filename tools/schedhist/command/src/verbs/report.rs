@@ -3,7 +3,7 @@
 //! `report`: what a recording holds. Its status tells whether the recording is damaged, whatever
 //! becomes of the output.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schedhist_core::{
     culprits, distribution::Distribution, gather::Gather, groups::GroupNames, hdr,
@@ -23,11 +23,16 @@ use crate::{
     },
     render::{self, Row, Scope},
     source::Interval,
+    sys,
     verbs::watch,
 };
 
 pub fn report(args: &Report) -> Result<u8> {
     let path = &args.input[0];
+    if let Some(file) = args.metrics.iter().find(|name| Path::new(name).is_file()) {
+        let why = format!("'{file}' is a file, and no metric: schedhist report -i {file}");
+        return Err(Error::usage(why));
+    }
     let files = merged::files(&args.input)?;
     let is_one = files.len() == 1 && *path == files[0];
     let mut printer = Printer::default();
@@ -57,6 +62,9 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
             has_shown = true;
             if printer.has_failed() {
                 return Ok(());
+            }
+            if args.each && style.form == Form::Text {
+                printer.print(&format!("{}\n", sys::time_of_day(after.unix_ns)));
             }
             printer.print(&text(
                 &Interval::between(before, after)?,

@@ -175,6 +175,7 @@ report | -i runs.data | --each | refused runs, which have no intervals
 report | -i runs.data | runq | says machine, runq:
 report | -i runs.data -j | oncpu | differs
 report | -i runs.data | runk | refused no metric 'runk'
+report | -i runs.data | few.data | refused schedhist report -i few.data
 report | -i few.data | --html new.html | differs
 report | -i few.data --html new.html | -u | refused cannot be used with
 report | -i few.data --html new.html | -q 50 | refused cannot be used with
