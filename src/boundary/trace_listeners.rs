@@ -126,7 +126,7 @@ impl Drop for Listeners {
         TARGET.store(ptr::null_mut(), Relaxed);
         // Whoever has seen the target has its own reference after this, or has queued the work.
         synchronize_rcu();
-        // The work may be pending, since the last listener that was on a tracepoint itself went.
+        // The work may be pending, since a listener that was on a tracepoint itself went.
         self.target.work.cancel();
         // Does what the cancelled work would have done.
         let _ = self.target.data.adapt(|| false);
@@ -160,7 +160,8 @@ extern "C" fn schedhist_trace_listen() -> c_int {
     match adapt() {
         Ok(()) => 0,
         Err(error) => {
-            LISTENERS.fetch_add(-1, Full);
+            // Others may have counted this listener meanwhile.
+            schedhist_trace_used(false);
             error.to_errno()
         }
     }

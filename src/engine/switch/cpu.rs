@@ -128,8 +128,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         observer: impl Observer,
     ) {
         let task = switch.prev();
-        // The idle task is always runnable: `schedule_idle()`.
         self.count_switch(observer);
+        // The idle task is always runnable: `schedule_idle()`.
         if state.is_runnable() && task.pid() == 0 {
             observer.idle_ends(now);
             return self.end_slice::<S>(Metric::Idle, Cause::Idle, now, observer);

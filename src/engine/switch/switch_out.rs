@@ -68,8 +68,8 @@ impl Cause {
         }
     }
 
-    /// Returns the counter of the absences of tasks that left the CPU like this, if they have no
-    /// histogram of their own.
+    /// Returns the counter of the off-CPU periods of tasks that left the CPU like this, if they
+    /// have no histogram of their own.
     pub(in crate::engine) const fn counter(self) -> Counter {
         match self {
             Self::IdleWait => Counter::BlockedIdle,

@@ -1188,10 +1188,11 @@ fenced! {
 /// A task gives its CPU to the idle task, and that gives it back; a reader looks meanwhile. It sees
 /// a slice with its occupant, or, of the switch that it meets, the new slice with the occupant of
 /// the one before; and what had ended. Slices take as long as those before them, so what a reader
-/// misses of the one could be made up for by the other.
-fn slice_while_it_changes() {
+/// misses of the one could be made up for by the other. Beside the reader, the slice of a task ends
+/// at switch `first`, or of the idle task, and then one of the other.
+fn slice_while_it_changes(first: usize) {
     // There are more fences where a sample is the least or the greatest.
-    const STARTS: [u64; 8] = [10, 20, 30, 80, 130, 150, 170, 190];
+    const STARTS: [u64; 9] = [10, 20, 30, 80, 130, 150, 170, 190, 210];
     let metrics = MetricSet::parse(b"oncpu idle", MetricSet::ALL).expect("these are two");
     let cpu = testing::records(0, SCHEME, metrics);
     settle(&cpu);
@@ -1209,12 +1210,12 @@ fn slice_while_it_changes() {
         cpu.switch::<Dynamic>(&switch, |_| identity(1));
     };
     idle_at(&cpu, STARTS[0], |_| identity(0));
-    (1..=5).for_each(|n| run(&cpu, n));
-    let done = loom::sync::atomic::AtomicUsize::new(5);
+    (1..first).for_each(|n| run(&cpu, n));
+    let done = loom::sync::atomic::AtomicUsize::new(first - 1);
     side_by_side(
         &Arc::new((cpu, done)),
         move |(cpu, done)| {
-            for n in 6..STARTS.len() {
+            for n in first..first + 2 {
                 run(cpu, n);
                 done.store(n, Release);
             }
@@ -1237,8 +1238,13 @@ fn slice_while_it_changes() {
 }
 
 fenced! {
-    2: slice_while_it_changes =>
+    2: || slice_while_it_changes(6) =>
     a_slice_is_not_taken_for_another, without_fences_a_slice_is_taken_for_another
+}
+
+fenced! {
+    2: || slice_while_it_changes(7) =>
+    an_idle_slice_is_not_taken_for_another, without_fences_an_idle_slice_is_taken_for_another
 }
 
 /// A task of a group gives its CPU to one of another; a reader of the group's slices looks

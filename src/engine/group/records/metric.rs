@@ -53,7 +53,7 @@ named! {
         Migrations => "migrations";
         /// As [`Counter::Throttled`](crate::engine::metric::Counter::Throttled).
         Throttled => "throttled";
-        /// How long these absences took, in nanoseconds.
+        /// How long these periods took, in nanoseconds.
         ThrottledNs => "throttled_ns";
     }
 }

@@ -44,7 +44,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
         if pid == 0 {
             observer.enter(TaskGroup::IDLE).idle_begins(now);
             // After the slice that has ended: see `Cpu::current_slice()`.
-            self.header.since.set(now | OF_IDLE);
+            self.header.since.publish(now | OF_IDLE);
             return self.count(Counter::ToIdle);
         }
         let needs_tasks = S::metrics(&self.header).needs_tasks();
