@@ -489,8 +489,10 @@ def unstopped() -> Iterator[None]:
     """Puts off the end of this program: what the block begins must be known to finish()."""
     late = []
     on_stop(lambda number, _: late.append(number))
-    yield
-    on_stop(stopped)
+    try:
+        yield
+    finally:
+        on_stop(stopped)
     for number in late:
         stopped(number, None)
 

@@ -150,8 +150,8 @@ struct schedhist_raw_header {
  * @since_ns: when slices began to be kept: their numbers count from then on; 0 if
  *	none are kept
  *
- * A KEPT_CPU of each possible CPU follows, with its KEPT_SLICEs after it, and an
- * END. Each rule for readers of a snapshot holds here, too.
+ * If slices are kept, a KEPT_CPU of each possible CPU follows, with its KEPT_SLICEs
+ * after it. An END comes last. Each rule for readers of a snapshot holds here, too.
  */
 struct schedhist_raw_slices {
 	__u8 magic[8];

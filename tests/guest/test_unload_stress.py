@@ -175,7 +175,8 @@ def use_file(path, on, off):
 
 
 def use_ftrace():
-    use_file(f"events/schedhist/{random.choice(TRACED)}/enable", "1", "0")
+    # All of them, or one.
+    use_file(f"events/schedhist/{random.choice(['', *(f'{event}/' for event in TRACED)])}enable", "1", "0")
 
 
 def use_set_event():

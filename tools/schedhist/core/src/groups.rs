@@ -50,7 +50,7 @@ pub struct GroupRow {
     pub runq: (Option<u64>, Option<u64>),
     /// The time that it waited, by who had the CPU at the end: see [`CulpritKind`].
     pub ended_ns: [u64; CulpritKind::COUNT],
-    /// Its tasks' absences because a quota was spent, in nanoseconds.
+    /// Its tasks' off-CPU periods because a quota was spent, in nanoseconds.
     pub throttled: Times,
     /// Its migrations, by [`Distance::BETWEEN_CPUS`].
     pub migrations: [u64; Distance::BETWEEN_CPUS.len()],

@@ -45,6 +45,8 @@ impl Slices {
         if *self.since.get_or_insert(since) != since {
             return decode_error("chain was written meanwhile, and the slices were forgotten");
         }
+        // What was overwritten before the first file is of no matter.
+        let is_first = self.firsts.is_empty();
         let mut records = Records { data, at };
         let mut counts: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         while let Some((offset, kind, record)) = records.next()? {
@@ -64,7 +66,7 @@ impl Slices {
             let slices = self.cpus.entry(cpu).or_default();
             let last = slices.last_key_value().map(|(number, _)| *number);
             let is_new = last.is_none_or(|last| last < kept.number);
-            if is_new {
+            if is_new && (last.is_some() || !is_first) {
                 let next = last.map_or(self.firsts.get(&cpu).copied(), |last| last.checked_add(1));
                 let missed = kept.number.saturating_sub(next.unwrap_or(0));
                 self.missed = self.missed.saturating_add(missed);

@@ -181,6 +181,10 @@ fn overwritten() {
     machine.0[1].enter_idle(50_000);
     slices.add(&machine.file()).unwrap();
     assert_eq!(slices.missed(), 40 - 16);
+    // Not those of before it was read at all.
+    let mut later = Slices::default();
+    later.add(&machine.file()).unwrap();
+    assert_eq!(later.missed(), 0);
     let path = Path::of(&slices, 3).unwrap();
     let sum: u64 = path.tasks.values().map(Times::sum).sum();
     assert_eq!(sum + path.unseen, path.wall);

@@ -23,7 +23,10 @@ pub fn export(args: &Export, source: &Source) -> Result<u8> {
     }
     let mut exporter = Exporter::new(args, source)?;
     let ended = match &args.textfile {
-        Some(path) if args.once => write(path, &exporter.scrape(TEXTFILE)?),
+        Some(path) if args.once => {
+            let (body, failed) = exporter.try_scrape(TEXTFILE);
+            write(path, &body).and(failed.map_or(Ok(()), Err))
+        }
         Some(path) => textfile(args, &mut exporter, path),
         None if args.once && args.schema.is_some() && args.format != Form::Protobuf => {
             let why = "--schema: only --format protobuf has native histograms";
