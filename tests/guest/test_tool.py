@@ -136,7 +136,7 @@ def test_tool_figures():
     tool("ctl", "threshold_ns/runq", "10ms")
     tool("ctl", "group_by", "list")
     tool("ctl", "group_rules", "add web comm nginx")
-    says(tool("ctl").out, "group_rules web comm nginx", "threshold_ns/runq 10000000", "threshold_ns/offcpu none")
+    says(tool("ctl").out, "group_rules add web comm nginx", "threshold_ns/runq 10000000", "threshold_ns/offcpu none")
     tool("ctl", "group_by", "none")
     tool("ctl", "threshold_ns/runq", "none")
 

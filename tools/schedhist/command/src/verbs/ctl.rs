@@ -44,8 +44,13 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         let is_shown = |name: &&&str| **name != "reset" && source.has(name);
         for name in SETTINGS.iter().filter(is_shown) {
             let text = source.text(name)?;
-            // There may be none, or many.
-            out.extend(text.lines().map(|line| format!("{name} {line}\n")));
+            // Rules, of which there may be none, are shown as they are written.
+            for line in text.lines().filter(|line| !line.starts_with('#')) {
+                out += &match line.strip_prefix("rule ") {
+                    Some(rule) if *name == "group_rules" => format!("{name} add {rule}\n"),
+                    _ => format!("{name} {line}\n"),
+                };
+            }
         }
         let names = source.read()?.timed.snapshot.names;
         for metric in &names.metrics {
