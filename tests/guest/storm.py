@@ -9,8 +9,8 @@ from typing import Iterator
 
 from harness import cgroup
 from harness.cgroup import BASE, clone_into, make
-from harness.parts import Parts, few_pids, reap
-from harness.test import CPU1, write_file
+from harness.parts import Parts, reap
+from harness.test import CPU1, keep_pids, possible_cpus, write_file
 
 
 def loiter(step: int) -> None:
@@ -172,5 +172,6 @@ KINDS = {
 
 def storm(*kinds: str) -> Parts:
     """Starts it, by default with all kinds but "hotplug": a CPU that goes offline and online."""
-    few_pids()
+    # Few, so that each is used again soon. The kernel wants 8 for each possible CPU.
+    keep_pids(max(400, 8 * len(possible_cpus())))
     return Parts("storm", {kind: (KINDS | {"hotplug": hotplug})[kind] for kind in kinds or KINDS})

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from harness.parts import Parts
 from harness.test import (CPU1, DEBUGFS, EVENTFS, METRICS, OF_LOADED, THOROUGH, TRACEFS, allow, append_file,
-                          assert_gone, assert_no_growth, busy, fails, helper, kernel_memory, load, note,
-                          perf_event_open, seeks_leaks, unload, wait_until, write_file)
+                          assert_gone, assert_no_growth, busy, fails, has_hist, has_perf_events, helper,
+                          kernel_memory, load, note, perf_event_open, seeks_leaks, unload, wait_until, write_file)
 from harness.trace import enable
 from storm import hotplug
 
@@ -145,7 +145,7 @@ def use_outliers():
 
 
 def use_perf():
-    if not Path("/proc/sys/kernel/perf_event_paranoid").exists():
+    if not has_perf_events():
         return
     events, rings = [], []
     for cpu in range(2):
@@ -184,8 +184,7 @@ def use_set_event():
 
 
 def use_trigger():
-    # Not each kernel has hist triggers.
-    text = "hist:keys=pid" if (TRACEFS / "events/sched/sched_switch/hist").exists() else "traceon"
+    text = "hist:keys=pid" if has_hist() else "traceon"
     use_file("events/schedhist/wakeup/trigger", text, f"!{text}")
 
 

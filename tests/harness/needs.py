@@ -33,6 +33,14 @@ def has_clock() -> bool:
     return not (file.exists() and re.search(r"^sched_clk .*0\.000000$", file.read_text(), re.MULTILINE))
 
 
+def has_hist() -> bool:
+    return (TRACEFS / "events/sched/sched_switch/hist").exists()
+
+
+def has_perf_events() -> bool:
+    return Path("/proc/sys/kernel/perf_event_paranoid").exists()
+
+
 def needs(*things: str) -> None:
     """Skips the test unless the kernel has the features and the root the programs that it uses: clock,
     hist (triggers), grace-periods (beside a real-time task that never sleeps), perf, bpftrace, or any other program."""
@@ -44,11 +52,11 @@ def needs(*things: str) -> None:
             if IS_RT:
                 skip("a real-time task keeps the thread rcuc from its CPU, and so every grace period from its end")
         elif thing == "hist":
-            if not (TRACEFS / "events/sched/sched_switch/hist").exists():
+            if not has_hist():
                 skip("the kernel has no hist triggers")
         elif not shutil.which(thing):
             skip(f"there is no {thing}")
-        elif thing in ("perf", "bpftrace") and not Path("/proc/sys/kernel/perf_event_paranoid").exists():
+        elif thing in ("perf", "bpftrace") and not has_perf_events():
             skip(f"the kernel has no perf events, which {thing} needs")
 
 

@@ -9,14 +9,12 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator, Mapping
 
-from .kernel import possible_cpus
 from .ktap import Wrong, defer, note
-from .process import WORK, spawn, task_ids, write_file
+from .process import WORK, spawn
 from .workload import kill_group, yielding
 
 # A generator does a step whenever it is asked for the next one.
 Steps = Callable[[], Iterator[None]]
-PID_MAX = "/proc/sys/kernel/pid_max"
 
 
 def reap() -> None:
@@ -117,10 +115,3 @@ class Parts:
         self.end()
         self.goes_on()
         note(f"{self.name}: " + ", ".join(f"{number} {part}" for part, number in zip(self.parts, self.done)))
-
-
-def few_pids() -> None:
-    """Leaves few PIDs, so that each is used again soon."""
-    defer(write_file, PID_MAX, "4194304")
-    # After a wrap the kernel begins at 300. It wants 8 for each possible CPU.
-    write_file(PID_MAX, str(max(max(300, *task_ids()) + 400, 8 * len(possible_cpus()))))

@@ -40,15 +40,13 @@ impl Limit {
             "max" => None,
             quantile => Some(Quantile::parse(quantile.strip_prefix('p')?)?),
         };
-        let below = below.trim();
-        // A bare number could be any unit.
-        let has_unit = below.ends_with(|c: char| c.is_ascii_alphabetic());
         Some(Self {
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
             metric: Some(metric).filter(|it| !it.is_empty())?.to_owned(),
             quantile,
             group: group.filter(|it| !it.is_empty()),
-            below: nanoseconds(below, "s").filter(|_| has_unit)?.round() as u64,
+            // A bare number could be any unit.
+            below: nanoseconds(below.trim(), "")?.round() as u64,
         })
     }
 

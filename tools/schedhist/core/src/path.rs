@@ -66,9 +66,13 @@ impl Slices {
             let slices = self.cpus.entry(cpu).or_default();
             let last = slices.last_key_value().map(|(number, _)| *number);
             let is_new = last.is_none_or(|last| last < kept.number);
-            if is_new && (last.is_some() || !is_first) {
-                let next = last.map_or(self.firsts.get(&cpu).copied(), |last| last.checked_add(1));
-                let missed = kept.number.saturating_sub(next.unwrap_or(0));
+            let next = match last {
+                Some(last) => last.checked_add(1),
+                None if is_first => None,
+                None => self.firsts.get(&cpu).copied(),
+            };
+            if let Some(next) = next.filter(|_| is_new) {
+                let missed = kept.number.saturating_sub(next);
                 self.missed = self.missed.saturating_add(missed);
             }
             let (new, all) = counts.entry(cpu).or_default();

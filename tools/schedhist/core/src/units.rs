@@ -150,7 +150,8 @@ const UNITS: [(&str, f64); 7] = [
 /// The longest time that is accepted: a year, in nanoseconds.
 const YEAR: f64 = 365.0 * 86_400e9;
 
-/// Parses a time: a number and a unit, or without one, in units of `bare`. By hand, as `humantime`
+/// Parses a time: a number and a unit, or without one, in units of `bare`; if that is empty, the
+/// unit must be there. By hand, as `humantime`
 /// knows neither that nor decimals.
 pub fn nanoseconds(text: &str, bare: &str) -> Option<f64> {
     let end = text.find(|c: char| c.is_ascii_alphabetic());

@@ -99,11 +99,17 @@ pub fn rule_of(source: &Source) -> Result<String> {
     Ok(groups.map_or_else(|| "none".to_owned(), |groups| groups.rule))
 }
 
+/// Returns the rules of the list, each with its name.
 pub fn rules(source: &Source) -> Result<Vec<String>> {
     let text = source.text("group_rules")?;
     let rules = text.lines().filter_map(|line| line.strip_prefix("rule "));
-    let names = rules.filter_map(|rule| rule.split(' ').next());
-    Ok(names.map(str::to_owned).collect())
+    Ok(rules.map(str::to_owned).collect())
+}
+
+/// Returns the names of the rules of the list.
+pub fn rule_names(source: &Source) -> Result<Vec<String>> {
+    let name = |rule: &String| Some(rule.split(' ').next()?.to_owned());
+    Ok(rules(source)?.iter().filter_map(name).collect())
 }
 
 /// Who else relies on a setting that a verb has written.
@@ -127,7 +133,7 @@ pub fn reliance(source: &Source, name: &str) -> Reliance {
         return Reliance::None;
     }
     let (mut of_runs, mut of_users) = (false, false);
-    for name in rules(source).unwrap_or_default() {
+    for name in rule_names(source).unwrap_or_default() {
         match Owner::of(&name, RUN).map(|owner| owner.state()) {
             None => of_users = true,
             Some(State::Alive | State::Unknown) => of_runs = true,
@@ -143,7 +149,7 @@ pub fn reliance(source: &Source, name: &str) -> Reliance {
 
 /// Finds the rules of each `run` that was killed, and removes them if `removes` is true.
 pub fn left(source: &Source, removes: bool) -> Vec<String> {
-    let names = rules(source).unwrap_or_default().into_iter();
+    let names = rule_names(source).unwrap_or_default().into_iter();
     let is_left = |name: &String| {
         Owner::of(name, RUN).is_some_and(|owner| owner.state() == State::Ended)
             && (!removes

@@ -11,6 +11,7 @@ use crate::{
     error::{Error, Result},
     options,
     output::print,
+    setting::grouping::rules,
     source::Source,
 };
 
@@ -43,13 +44,11 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         // Early versions of the module do not have all of them.
         let is_shown = |name: &&&str| **name != "reset" && source.has(name);
         for name in SETTINGS.iter().filter(is_shown) {
-            let text = source.text(name)?;
-            // Rules, of which there may be none, are shown as they are written.
-            for line in text.lines().filter(|line| !line.starts_with('#')) {
-                out += &match line.strip_prefix("rule ") {
-                    Some(rule) if *name == "group_rules" => format!("{name} add {rule}\n"),
-                    _ => format!("{name} {line}\n"),
-                };
+            match *name {
+                // As they are written.
+                "group_rules" => { rules(source)?.iter() }
+                    .for_each(|rule| out += &format!("{name} add {rule}\n")),
+                _ => out += &format!("{name} {}\n", source.text(name)?.trim()),
             }
         }
         let names = source.read()?.timed.snapshot.names;
@@ -86,9 +85,8 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
 /// Returns a value as the module reads it: a time may have a unit.
 fn in_nanoseconds<'a>(name: &str, value: &'a [u8]) -> Cow<'a, [u8]> {
     let text = std::str::from_utf8(value).unwrap_or_default().trim();
-    let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
     let is_time = name.ends_with("_ns") || name.starts_with("threshold_ns/");
-    match nanoseconds(text, "ns").filter(|_| is_time && has_unit) {
+    match nanoseconds(text, "").filter(|_| is_time) {
         Some(ns) => Cow::Owned((ns.round() as u64).to_string().into_bytes()),
         None => Cow::Borrowed(value),
     }

@@ -23,10 +23,6 @@ pub fn export(args: &Export, source: &Source) -> Result<u8> {
     }
     let mut exporter = Exporter::new(args, source)?;
     let ended = match &args.textfile {
-        Some(path) if args.once => {
-            let (body, failed) = exporter.try_scrape(TEXTFILE);
-            write(path, &body).and(failed.map_or(Ok(()), Err))
-        }
         Some(path) => textfile(args, &mut exporter, path),
         None if args.once && args.schema.is_some() && args.format != Form::Protobuf => {
             let why = "--schema: only --format protobuf has native histograms";
@@ -38,7 +34,7 @@ pub fn export(args: &Export, source: &Source) -> Result<u8> {
     ended.map(|()| 0)
 }
 
-/// Writes a file again and again.
+/// Writes a file again and again, or once.
 fn textfile(args: &Export, exporter: &mut Exporter, path: &Path) -> Result {
     let waiter = Waiter::new()?;
     let mut next = Instant::now();
@@ -46,6 +42,9 @@ fn textfile(args: &Export, exporter: &mut Exporter, path: &Path) -> Result {
     loop {
         let (body, failed) = exporter.try_scrape(TEXTFILE);
         let written = write(path, &body);
+        if args.once {
+            return written.and(failed.map_or(Ok(()), Err));
+        }
         // That will not change.
         if is_first && written.is_err() {
             return written;

@@ -19,7 +19,7 @@ use crate::{
     error::{noted, At, Error, Result},
     output::note,
     setting::{
-        grouping::{has_cgroups, no_cgroups, rule_of, rules, Grouping, CGROUPS, RUN},
+        grouping::{has_cgroups, no_cgroups, rule_names, rule_of, Grouping, CGROUPS, RUN},
         names,
         owner::{self, Owner, State},
     },
@@ -120,7 +120,7 @@ impl<'a> CommandGroup<'a> {
     fn with_rule(source: &'a Source) -> Result<Self> {
         let name = format!("{RUN}{}", Owner::this()?);
         let grouping = Grouping::new(source, "list", &|rule| rule == "list")?;
-        let others = { rules(source)?.iter() }
+        let others = { rule_names(source)?.iter() }
             .filter(|name| is_in_use(name))
             .count();
         if others != 0 {
@@ -171,7 +171,7 @@ impl<'a> CommandGroup<'a> {
         let Way::Rule { source, is_added } = &self.way else {
             return;
         };
-        is_added.set(rules(source).is_ok_and(|rules| rules.contains(&self.name)));
+        is_added.set(rule_names(source).is_ok_and(|names| names.contains(&self.name)));
         if !is_added.get() {
             note(format!(
                 "the rule {} could not be added: the kernel log says why (dmesg)",
