@@ -128,7 +128,7 @@ impl Delivery {
             emit_long_wait(wait, sample.cause, &task());
         }
         if let Some(watched) = watched {
-            { &self.outliers }.check(watched, cpu, sample, long_wait, task);
+            self.outliers.check(watched, cpu, sample, long_wait, task);
         }
     }
 }

@@ -212,7 +212,11 @@ impl Monitor {
     /// groups set and measuring off.
     pub(crate) fn set_groups(&self, rule: Rule<'_>) -> Result {
         let mut state = self.state.lock();
-        let is_list = { state.setup.groups.as_ref() }.is_some_and(|groups| groups.is_list());
+        let is_list = state
+            .setup
+            .groups
+            .as_ref()
+            .is_some_and(|groups| groups.is_list());
         if rule == Rule::List && is_list {
             return Ok(());
         }
@@ -241,7 +245,7 @@ impl Monitor {
             tracking,
             probes,
         } = &mut *state;
-        let groups = { setup.groups.as_ref() }.filter(|groups| groups.is_list());
+        let groups = setup.groups.as_ref().filter(|groups| groups.is_list());
         let groups = groups.ok_or(EINVAL)?;
         let recorder = probes.as_ref().map(|probes| &probes.recorder);
         let result = match command {

@@ -205,7 +205,9 @@ where
 
     #[inline(always)]
     fn last_slice(self, cpu: u32) -> u64 {
-        { self.chain.get() }.map_or(u64::from(cpu), |chain| chain.ring.now().bits())
+        self.chain
+            .get()
+            .map_or(u64::from(cpu), |chain| chain.ring.now().bits())
     }
 
     #[inline(always)]
@@ -270,7 +272,9 @@ impl<'a> SampleTracer<'a> {
     /// one is when its own come.
     #[inline(always)]
     fn identify_occupant(&self, tasks: Tasks<'_>, side: Side) -> Identity {
-        let group = { self.occupant }.map_or(Group::OTHER, |occupant| occupant.now().group());
+        let group = self
+            .occupant
+            .map_or(Group::OTHER, |occupant| occupant.now().group());
         identify(tasks.of(side), group)
     }
 

@@ -129,13 +129,13 @@ impl Probes {
     /// Creates a recorder for `setup`, and registers the probes that it needs. Sleeps.
     pub(crate) fn new(setup: &Setup, delivery: Arc<Delivery>) -> Result<Self> {
         let (records, metrics, groups) = (&setup.records, setup.metrics, setup.groups.clone());
-        let idles = { setup.idles.clone() }.filter(|_| setup.long_wait != 0);
+        let idles = setup.idles.clone().filter(|_| setup.long_wait != 0);
         let long_waits = idles.map(|idles| (setup.long_wait, idles));
         records.begin(metrics);
         let scheme = records.scheme();
         let (has_groups, looks_at_waits) = (groups.is_some(), long_waits.is_some());
         // Without the states of tasks nothing is known of how slices began.
-        let chains = { setup.chains.clone() }.filter(|_| metrics.needs_tasks());
+        let chains = setup.chains.clone().filter(|_| metrics.needs_tasks());
         let keeps_chains = chains.is_some();
         delivery.outliers().set_chains(chains.clone());
         let (mut follows_cgroups, mut follows_names) = (false, false);

@@ -98,7 +98,9 @@ pub(crate) struct Reading {
 impl Reading {
     /// Returns how much memory the states of tasks take, in bytes.
     pub(crate) fn task_memory(&self) -> usize {
-        { self.recorder.as_ref() }.map_or(0, |recorder| recorder.memory())
+        self.recorder
+            .as_ref()
+            .map_or(0, |recorder| recorder.memory())
     }
 
     /// Iterates over the records of the CPUs in `scope`, each with its baseline if there was a

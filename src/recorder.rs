@@ -201,7 +201,7 @@ impl Recorder {
         if let Some((_, idles)) = &self.long_waits {
             idles.forget(cpu);
         }
-        if let Some(chain) = { &self.chains }.as_ref().and_then(|chains| chains.of(cpu)) {
+        if let Some(chain) = self.chains.as_ref().and_then(|chains| chains.of(cpu)) {
             chain.ring.forget();
         }
         if let Some(Grouping { groups, .. }) = &self.groups {

@@ -185,7 +185,8 @@ impl GroupMemory {
     /// Returns that of the group that has the CPU.
     pub(crate) fn current_placement(&self) -> Option<&GroupPlacement> {
         let group = self.occupant.now().group();
-        { self.placement(group) }.or_else(|| self.placement(Group::OTHER))
+        self.placement(group)
+            .or_else(|| self.placement(Group::OTHER))
     }
 
     /// Returns the cells of the histograms of `group`, if it has any.

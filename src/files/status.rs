@@ -58,9 +58,13 @@ impl View for Status {
         let suppressed = reading.suppressed(Since::Reset);
         line(out, "outliers_suppressed", suppressed)?;
         line(out, "outlier_memory_bytes", reading.outliers.memory())?;
-        let idle_memory = { reading.setup.idles.as_ref() }.map_or(0, CpuIdles::memory);
+        let idle_memory = reading.setup.idles.as_ref().map_or(0, CpuIdles::memory);
         line(out, "long_wait_memory_bytes", idle_memory)?;
-        let chain_memory = { reading.setup.chains.as_ref() }.map_or(0, |chains| chains.memory());
+        let chain_memory = reading
+            .setup
+            .chains
+            .as_ref()
+            .map_or(0, |chains| chains.memory());
         line(out, "chain_memory_bytes", chain_memory)?;
         Ok(())
     }

@@ -162,7 +162,9 @@ impl GroupsGuard<'_> {
                 let Some(records) = cpu.records(part) else {
                     continue;
                 };
-                let buckets = { cpu.buckets(part) }.and_then(|all| all.get(first..first + stride));
+                let buckets = cpu
+                    .buckets(part)
+                    .and_then(|all| all.get(first..first + stride));
                 histogram.add_group(number, records, buckets.unwrap_or(&[]), metric);
             }
         });

@@ -87,7 +87,9 @@ pub(super) struct PidsOf<'a>(pub(super) &'a [ProcessId]);
 
 impl fmt::Display for PidsOf<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        { self.0.iter() }.try_for_each(|process| write!(f, " {}", process.pid()))
+        self.0
+            .iter()
+            .try_for_each(|process| write!(f, " {}", process.pid()))
     }
 }
 

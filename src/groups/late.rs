@@ -56,7 +56,9 @@ impl Job for Latecomers {
         };
         match late.is_all() {
             true => for_each_task(decide),
-            false => { late.pids() }.for_each(|pid| for_each_thread_of(pid, &mut decide)),
+            false => late
+                .pids()
+                .for_each(|pid| for_each_thread_of(pid, &mut decide)),
         }
         self.groups.registry.lock().decided_late += changed;
     }

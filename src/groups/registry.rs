@@ -240,7 +240,9 @@ impl GroupRegistry {
 
     /// Returns the group with this name, dead or alive, unless it is retired.
     pub(super) fn place_named(&self, name: &[u8]) -> Option<Group> {
-        { self.names.find(name) }.filter(|group| self.places.is_used(*group))
+        self.names
+            .find(name)
+            .filter(|group| self.places.is_used(*group))
     }
 
     /// Makes a group for `key`, or gives it the group of the cgroup that had its name before.

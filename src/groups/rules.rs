@@ -232,7 +232,10 @@ impl Groups {
         loop {
             let (size, count) = {
                 let registry = self.registry.lock();
-                let sizes = { registry.list.iter() }.map(|rule| rule.name.len() + rule.text.len());
+                let sizes = registry
+                    .list
+                    .iter()
+                    .map(|rule| rule.name.len() + rule.text.len());
                 let (size, count) = (sizes.sum(), registry.list.iter().count());
                 if size <= bytes.capacity() && count <= lens.capacity() {
                     for rule in registry.list.iter() {

@@ -138,12 +138,17 @@ impl Groups {
                 // Groups change with the lock held.
                 let _registry = self.registry.lock();
                 let is_retired = |group| left.contains(group);
-                { states.iter() }.for_each(|state| state.forget_task_group(is_retired));
+                states
+                    .iter()
+                    .for_each(|state| state.forget_task_group(is_retired));
             }),
-            None => { self.memories.cpus() }.for_each(|(_, cpu)| cpu.forget(TaskGroup::UNKNOWN)),
+            None => self
+                .memories
+                .cpus()
+                .for_each(|(_, cpu)| cpu.forget(TaskGroup::UNKNOWN)),
         }
         synchronize_rcu();
-        { self.memories.current() }.for_each(|group| left.remove(group));
+        self.memories.current().for_each(|group| left.remove(group));
         self.memories.rename_neighbours(&left, self.gone(), |_| {});
         synchronize_rcu();
         // Only where a switch undid it.

@@ -57,7 +57,7 @@ pub(in crate::engine) fn write_set(
 /// Splits the first word off, and the white space around it. Returns `None` if there is no word.
 pub fn split_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii();
-    let end = { text.iter() }.position(u8::is_ascii_whitespace);
+    let end = text.iter().position(u8::is_ascii_whitespace);
     let (word, rest) = text.split_at_checked(end.unwrap_or(text.len()))?;
     (!word.is_empty()).then_some((word, rest.trim_ascii()))
 }

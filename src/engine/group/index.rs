@@ -109,7 +109,7 @@ impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
         };
         let bucket = self.bucket(place / BUCKET);
         let last = (bucket.start + self.used(bucket)).saturating_sub(1);
-        let moved = { self.entries.get_mut(last) }.and_then(Option::take);
+        let moved = self.entries.get_mut(last).and_then(Option::take);
         match self.entries.get_mut(place) {
             Some(entry) if place != last => *entry = moved,
             _ => {}
@@ -120,8 +120,8 @@ impl<V: Copy, B: DerefMut<Target = [Entry<V>]>> Index<B> {
     fn place_of(&self, key: u128) -> Option<usize> {
         for bucket in self.buckets_of(key) {
             let first = bucket.start;
-            let used = self.entries.get(bucket)?.iter().map_while(|entry| *entry);
-            if let Some(offset) = { used }.position(|(other, _)| other == key) {
+            let mut used = self.entries.get(bucket)?.iter().map_while(|entry| *entry);
+            if let Some(offset) = used.position(|(other, _)| other == key) {
                 return Some(first + offset);
             }
         }

@@ -358,9 +358,8 @@ where
 
     /// Removes the rule with this name, and returns it.
     pub fn remove(&mut self, name: &[u8]) -> Option<Rule<T, P, C>> {
-        let is_it = |place: &Option<Rule<T, P, C>>| {
-            { place.as_ref() }.is_some_and(|rule| *rule.name == *name)
-        };
+        let is_it =
+            |place: &Option<Rule<T, P, C>>| place.as_ref().is_some_and(|rule| *rule.name == *name);
         let number = self.rules.iter().position(is_it)?;
         let rest = self.rules.get_mut(number..)?;
         let removed = rest.first_mut()?.take();

@@ -44,7 +44,9 @@ impl<'a> Rule<'a> {
     /// Parses a rule. Returns `None` if `text` is not a rule.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let (first, rest) = split_word(text)?;
-        let mut words = { rest.split(u8::is_ascii_whitespace) }.filter(|word| !word.is_empty());
+        let mut words = rest
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
         let rule = match first {
             b"none" => Self::None,
             b"process" => return Pids::parse(rest).map(Self::Process),
@@ -81,7 +83,10 @@ impl<'a> Rule<'a> {
 
 /// Returns whether `word` can be the path of a cgroup.
 pub(super) fn is_path(word: &[u8]) -> bool {
-    word.starts_with(b"/") && !{ word.iter() }.any(|byte| *byte == 0 || byte.is_ascii_whitespace())
+    word.starts_with(b"/")
+        && !word
+            .iter()
+            .any(|byte| *byte == 0 || byte.is_ascii_whitespace())
 }
 
 /// Writes the rule as [`Rule::parse`] reads it. Only in a path with bytes that are not printable

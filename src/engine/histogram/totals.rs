@@ -351,8 +351,9 @@ impl Totals {
     pub(in crate::engine) fn sum(&self, metric: Metric) -> u128 {
         // The sequence counter ensures that bit 63 of this `sum` has changed at most once since
         // this `half_wraps`.
-        let (half_wraps, sum) =
-            { &self.seqcount }.read(|| (self.half_wraps.get(metric), self.sum_mod(metric).get()));
+        let (half_wraps, sum) = self
+            .seqcount
+            .read(|| (self.half_wraps.get(metric), self.sum_mod(metric).get()));
         whole_sum(half_wraps.into(), sum)
     }
 

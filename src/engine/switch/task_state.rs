@@ -146,7 +146,7 @@ impl LastSwitchOut {
     fn woken_in_queue(&self, now: u64, away: u64) -> Option<u64> {
         // A wakeup from before the switch-out does not belong to this sleep: see
         // `TaskState::take()`.
-        let woken = { self.woken() }.filter(|woken| woken.was_queued)?.time;
+        let woken = self.woken().filter(|woken| woken.was_queued)?.time;
         (now.saturating_sub(woken) <= away).then_some(woken)
     }
 

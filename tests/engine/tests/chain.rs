@@ -50,7 +50,8 @@ fn walk_all(rings: &Rings, first: Link, start: u64, end: u64) -> (Walked, Vec<Ho
         hops.push(*hop);
     });
     assert_eq!(hops.len(), walked.hops as usize);
-    { hops.iter() }.for_each(|hop| assert_eq!(hop.group.number(), hop.pid as u32 * 10));
+    hops.iter()
+        .for_each(|hop| assert_eq!(hop.group.number(), hop.pid as u32 * 10));
     let sum: u64 = hops.iter().map(Hop::sum).sum();
     assert_eq!(
         sum + walked.blocked + walked.missing,

@@ -240,7 +240,11 @@ fn live(ops: &[Op], is_rt: bool, keeps_chains: bool) -> Result<(), String> {
 /// Checks `ops`; if the check fails, shows a short list of operations with which it still fails.
 fn check(mut ops: Vec<Op>, is_rt: bool) -> Result<(), TestCaseError> {
     let with_chains = [false, true];
-    let live = |ops: &[Op]| { with_chains.iter() }.try_for_each(|with| live(ops, is_rt, *with));
+    let live = |ops: &[Op]| {
+        with_chains
+            .iter()
+            .try_for_each(|with| live(ops, is_rt, *with))
+    };
     let Err(mut difference) = live(&ops) else {
         return Ok(());
     };

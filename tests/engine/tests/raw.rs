@@ -91,8 +91,9 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
         name: shown.name.to_owned(),
         parts: shown.parts.iter().map(|part| *part as u32).collect(),
     });
-    let counters =
-        { Counter::ALL.into_iter() }.map(|counter| (counter as usize, counter.name().to_owned()));
+    let counters = Counter::ALL
+        .into_iter()
+        .map(|counter| (counter as usize, counter.name().to_owned()));
     let histogram = |cpu: &Records, metric: Metric| Histogram {
         metric: metric as u32,
         sum: cpu.sum(metric),

@@ -65,7 +65,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             Requested::Idle => self.count_request(Counter::ReschedIdle),
             Requested::Coming => self.count_request(Counter::ReschedUnused),
             Requested::Running => {
-                let place = { cpu.header.requests.all() }.find(|(of, _)| *of == metric);
+                let place = cpu.header.requests.all().find(|(of, _)| *of == metric);
                 let earlier = place.map_or(0, |(_, since)| since.swap(now.max(1)));
                 if earlier != 0 {
                     self.count_request(Counter::ReschedUnused);

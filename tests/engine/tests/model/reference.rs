@@ -301,7 +301,10 @@ impl Reference {
             return;
         }
         let who = self.who(Some(task));
-        let group = { self.cpus[cpu].groups.as_ref() }.map_or(0, |_| who.group() as u32);
+        let group = self.cpus[cpu]
+            .groups
+            .as_ref()
+            .map_or(0, |_| who.group() as u32);
         let of = &mut self.cpus[cpu];
         of.number += 1;
         of.now = Some(Context::Task);

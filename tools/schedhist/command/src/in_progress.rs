@@ -31,7 +31,7 @@ impl Reported {
         let mut all = snapshot.in_progress(metric);
         all.retain(|task| {
             let key = key(task.task.pid, task.cpu);
-            let is_known = { self.at.get(&key) }.is_some_and(|at| task.since() <= *at);
+            let is_known = self.at.get(&key).is_some_and(|at| task.since() <= *at);
             if task.duration > ns {
                 self.at.insert(key, task.now);
             }

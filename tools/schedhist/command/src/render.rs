@@ -257,7 +257,7 @@ pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> Stri
             format!("worst {metric}: {value}, {task} on CPU {cpu}")
         })
     });
-    let waiting = { table.rows.iter() }.find(|row| row.metric.name == "runq");
+    let waiting = table.rows.iter().find(|row| row.metric.name == "runq");
     table.after = { waiting.and_then(Row::waiting).into_iter() }
         .chain(worst)
         .chain(long_waits(interval.window.long_waits.as_ref(), style.unit))
@@ -303,7 +303,9 @@ fn histogram(interval: &Interval, row: &Row<'_>, bars: u64, style: &Style) -> St
     };
     let (name, count) = (&row.metric.name, samples.count());
     let (span, laws) = (span(interval), laws(interval).0);
-    let waiting = { row.waiting() }.map_or(String::new(), |waiting| format!(", {waiting}"));
+    let waiting = row
+        .waiting()
+        .map_or(String::new(), |waiting| format!(", {waiting}"));
     wrap(
         &mut out,
         &format!("{name}{cpu}: {count} samples {span}{off}{waiting}, {laws}"),

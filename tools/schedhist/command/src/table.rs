@@ -131,9 +131,9 @@ impl Serialize for Cell {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Absent | Self::Unknown | Self::Time(u64::MAX) => serializer.serialize_none(),
-            Self::Tasks(average) => {
-                { average.map(|tasks| (tasks * 1e4).round() / 1e4) }.serialize(serializer)
-            }
+            Self::Tasks(average) => average
+                .map(|tasks| (tasks * 1e4).round() / 1e4)
+                .serialize(serializer),
             Self::Text(text) => serializer.serialize_str(text),
             Self::Number(number) => serializer.serialize_i128(*number),
             Self::Count(number) | Self::Time(number) => serializer.serialize_u64(*number),

@@ -123,7 +123,7 @@ fn schedhist(folder: &Path, words: &[&str]) -> Output {
 /// something else.
 fn command(line: &str) -> Option<(Vec<(&str, &str)>, &str)> {
     let (settings, words) = line.strip_prefix("$ ")?.split_once("schedhist")?;
-    let settings = { settings.split_whitespace() }.map(|word| word.split_once('='));
+    let settings = settings.split_whitespace().map(|word| word.split_once('='));
     Some((settings.collect::<Option<_>>()?, words))
 }
 

@@ -33,7 +33,9 @@ fn cat(parts: &[&[u8]]) -> Vec<u8> {
 /// the ends of a name is lost.
 fn trimmed(name: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let begin = { name.iter() }.position(|byte| !is_blank(byte) && *byte != b'\n');
+    let begin = name
+        .iter()
+        .position(|byte| !is_blank(byte) && *byte != b'\n');
     let end = name.iter().rposition(|byte| !is_blank(byte));
     begin
         .zip(end)

@@ -195,7 +195,8 @@ impl Terminal {
         let read = |name: &str| {
             let text = fs::read_to_string(module.folder.join(name)).unwrap_or_default();
             // The first line has the size.
-            { text.split_once('\n') }.map_or_else(String::new, |(_, rest)| rest.to_owned())
+            text.split_once('\n')
+                .map_or_else(String::new, |(_, rest)| rest.to_owned())
         };
         until("its settings", || !read("after").is_empty());
         assert_eq!(read("before"), read("after"));

@@ -63,7 +63,9 @@ pub struct GroupRow {
 impl GroupRow {
     /// Returns how long its waits that have ended took, in nanoseconds.
     pub fn ended(&self) -> u64 {
-        { self.ended_ns.iter() }.fold(0, |sum, ns| sum.saturating_add(*ns))
+        self.ended_ns
+            .iter()
+            .fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 }
 
@@ -217,7 +219,9 @@ impl GroupNames {
 
     /// Returns the name of a group, if it is sure for all of this time.
     pub fn name(all: &[Self], (begin, end): (u64, u64), id: u32) -> Option<&str> {
-        let mut parts = { all.iter() }.filter(|part| part.at.0 <= begin && end <= part.at.1);
+        let mut parts = all
+            .iter()
+            .filter(|part| part.at.0 <= begin && end <= part.at.1);
         parts.find_map(|part| part.names.get(&id).map(|name| &**name))
     }
 }
@@ -287,7 +291,10 @@ impl<'a> GroupWindow<'a> {
         let old = old.filter(|old| old.are_of(new));
         let begin = old.map_or(new.since, |old| old.time);
         Self {
-            span: { new.time.zip(begin) }.map(|(end, begin)| end.saturating_sub(begin)),
+            span: new
+                .time
+                .zip(begin)
+                .map(|(end, begin)| end.saturating_sub(begin)),
             old: old.map(|old| by_number(old).gather()),
             new,
         }
@@ -314,10 +321,14 @@ impl<'a> GroupWindow<'a> {
                 && old.sum <= new.sum
                 && grown(&old.buckets, &new.buckets).is_some()
         };
-        let ended = old.ended_by.iter().zip(&group.ended_by);
-        let is_same = { old.samples.iter().zip(&group.samples) }.all(has_grown)
-            && { old.counters.iter().zip(&group.counters) }.all(|(old, new)| old <= new)
-            && { ended }.all(|(old, new)| old.1 <= new.1)
+        let mut ended = old.ended_by.iter().zip(&group.ended_by);
+        let is_same = old.samples.iter().zip(&group.samples).all(has_grown)
+            && old
+                .counters
+                .iter()
+                .zip(&group.counters)
+                .all(|(old, new)| old <= new)
+            && ended.all(|(old, new)| old.1 <= new.1)
             && old.long_waits.waits <= group.long_waits.waits;
         is_same.then_some(old)
     }
@@ -417,7 +428,7 @@ impl<'a> GroupWindow<'a> {
             let mut all = self.new.groups.iter();
             all.any(|new| new.id == old.id && self.new.is_same(&old.name, &new.name))
         };
-        let old = { self.old.iter() }.flat_map(BTreeMap::values).copied();
+        let old = self.old.iter().flat_map(BTreeMap::values).copied();
         old.filter(|old| !self.new.is_gone(old.id) && !is_there(old))
             .collect()
     }
@@ -434,7 +445,7 @@ impl<'a> GroupWindow<'a> {
             let is_same = |before: &&Neighbour| {
                 before.id == now.id && self.new.is_same(&before.name, &now.name)
             };
-            let named = { old.neighbours.iter() }.fold(0_u64, |sum, neighbour| {
+            let named = old.neighbours.iter().fold(0_u64, |sum, neighbour| {
                 sum.saturating_add(neighbour.ended.1)
             });
             let known = old.neighbours.iter().find(is_same);

@@ -94,7 +94,10 @@ impl Slices {
 
     /// Returns whether a task was on a CPU at the last read.
     pub fn is_running(&self, pid: i32) -> bool {
-        let mut last = { self.cpus.values() }.filter_map(|slices| slices.values().next_back());
+        let mut last = self
+            .cpus
+            .values()
+            .filter_map(|slices| slices.values().next_back());
         last.any(|kept| kept.slice.pid == pid && kept.idle == 0)
     }
 
@@ -137,7 +140,7 @@ impl Slices {
             let begin = end.saturating_sub(hop.sum_ns());
             let mut behind = BTreeMap::new();
             for (cpu, slices) in &self.cpus {
-                let own = { slices.iter() }.filter(|(_, KeptSlice { slice, .. })| {
+                let own = slices.iter().filter(|(_, KeptSlice { slice, .. })| {
                     let is_here = begin < slice.since && slice.since <= end;
                     is_here && slice.pid == hop.pid && slice.start != Start::Throttled
                 });

@@ -208,7 +208,10 @@ impl Outlier {
     /// Returns the numbers of its group, and of those of its culprits and of its chain.
     pub fn groups(&self) -> impl Iterator<Item = u32> + '_ {
         let culprits = self.culprits.iter().map(|culprit| culprit.group);
-        let hops = { self.chain.iter() }.flat_map(|chain| chain.hops.iter().map(|hop| hop.group));
+        let hops = self
+            .chain
+            .iter()
+            .flat_map(|chain| chain.hops.iter().map(|hop| hop.group));
         culprits.chain(hops).chain([self.group])
     }
 }

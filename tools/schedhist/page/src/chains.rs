@@ -60,7 +60,7 @@ pub fn bar(out: &mut String, outlier: &Outlier) {
         return;
     };
     let rest = chain.rest().map(|(what, ns)| (2, what.to_owned(), ns));
-    let hops = { chain.hops.iter() }.flat_map(|hop| {
+    let hops = chain.hops.iter().flat_map(|hop| {
         hop.parts().into_iter().map(|(what, ns)| {
             let title = format!("{} {what}", hop.task());
             (usize::from(what != "ran"), title, ns)
@@ -81,7 +81,10 @@ pub fn bar(out: &mut String, outlier: &Outlier) {
             );
         }
     }
-    let hops = { chain.hops.iter() }.map(|hop| escaped(&hop.task()) + " " + &hop.did(text));
+    let hops = chain
+        .hops
+        .iter()
+        .map(|hop| escaped(&hop.task()) + " " + &hop.did(text));
     let rest = chain
         .rest()
         .map(|(what, ns)| format!("{} {what}", text(ns)));

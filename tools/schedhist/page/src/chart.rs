@@ -196,7 +196,9 @@ pub struct Mark {
 /// the last snapshot.
 pub fn column_of(timeline: &Timeline, time: u64) -> usize {
     let columns = &timeline.columns;
-    { columns.partition_point(|column| column.end < time) }.min(columns.len().saturating_sub(1))
+    columns
+        .partition_point(|column| column.end < time)
+        .min(columns.len().saturating_sub(1))
 }
 
 /// Returns a heat map: time from left to right, duration upwards, and the rate of samples as

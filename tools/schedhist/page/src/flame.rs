@@ -174,7 +174,9 @@ impl Stacks {
     }
 
     fn total(&self) -> u64 {
-        { self.weights.values() }.fold(0, |sum, weight| sum.saturating_add(*weight))
+        self.weights
+            .values()
+            .fold(0, |sum, weight| sum.saturating_add(*weight))
     }
 
     fn weight(&self, weight: u64) -> String {
@@ -416,7 +418,7 @@ impl Node<'_> {
     }
 
     fn depth(&self, least: u64) -> usize {
-        let callees = { self.callees.values() }.filter(|callee| callee.weight > least);
+        let callees = self.callees.values().filter(|callee| callee.weight > least);
         1 + callees.map(|callee| callee.depth(least)).max().unwrap_or(0)
     }
 }

@@ -86,7 +86,7 @@ impl Recording {
     /// `is_only` asks that there is one.
     fn column_of<'a>(&'a self, least: u64, is_only: bool) -> Option<(u32, &'a Column)> {
         let of_column = |column: &'a Column| {
-            let cpus = { self.timeline.cpus.iter().copied() }.zip(&column.cpus);
+            let cpus = self.timeline.cpus.iter().copied().zip(&column.cpus);
             let long = cpus.filter(move |(_, ns)| **ns >= least);
             long.map(move |(cpu, _)| (cpu, column))
         };

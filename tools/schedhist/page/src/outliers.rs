@@ -116,7 +116,11 @@ pub fn marks(recording: &Recording, recording_number: usize, name: &str) -> Vec<
         .collect();
     let column = |time| chart::column_of(&recording.timeline, time);
     let mut marked: BTreeSet<_> = marks.iter().map(|mark| column(mark.time)).collect();
-    let shorter = { recording.outliers.shorter.iter() }.filter(|(metric, _)| is_here(metric));
+    let shorter = recording
+        .outliers
+        .shorter
+        .iter()
+        .filter(|(metric, _)| is_here(metric));
     for time in shorter.flat_map(|(_, it)| &it.ends) {
         if marked.insert(column(*time)) {
             marks.push(Mark {
@@ -132,7 +136,10 @@ pub fn marks(recording: &Recording, recording_number: usize, name: &str) -> Vec<
 
 pub fn write(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
     out.push_str("<h2 id=\"outliers\">Outliers</h2>");
-    if { all.iter() }.all(|recording| recording.outliers.listed.is_empty()) {
+    if all
+        .iter()
+        .all(|recording| recording.outliers.listed.is_empty())
+    {
         out.push_str(
             "<p>None recorded. <code>schedhist ctl threshold_ns/runq 10000000</code> before \
              <code>schedhist record</code> reports waits above 10 ms, with the tasks that had the CPU \
@@ -144,9 +151,17 @@ pub fn write(out: &mut String, all: &[Recording], shown: &[(String, Scale)]) {
         by_culprit(out, recording, number);
         chains::write(out, &recording.outliers.chains);
         let stack = |outlier: &Outlier| recording.watched.get(&(outlier.id, outlier.duration_ns));
-        let has_stacks = { recording.outliers.listed.iter() }.any(|(_, it)| stack(it).is_some());
+        let has_stacks = recording
+            .outliers
+            .listed
+            .iter()
+            .any(|(_, it)| stack(it).is_some());
         let mut heads = "at|<metric|<task|CPU|duration|<who had the CPU".to_owned();
-        let has_chains = { recording.outliers.listed.iter() }.any(|(_, it)| it.chain.is_some());
+        let has_chains = recording
+            .outliers
+            .listed
+            .iter()
+            .any(|(_, it)| it.chain.is_some());
         if has_chains {
             heads += "|<its chain, back in time";
         }

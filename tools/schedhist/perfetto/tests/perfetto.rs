@@ -344,7 +344,10 @@ fn outliers_and_chains() {
     let flows: Vec<_> = decoded.flows.into_values().collect();
     assert_eq!(flows, [["c:9", "a:7"].map(|name| Some(name.to_owned()))]);
     // The second one overlaps the first, and is on another track.
-    let outliers = { decoded.slices.iter() }.filter(|(.., name)| name.starts_with("runq"));
+    let outliers = decoded
+        .slices
+        .iter()
+        .filter(|(.., name)| name.starts_with("runq"));
     let tracks: BTreeSet<_> = outliers.map(|(track, ..)| *track).collect();
     assert_eq!(tracks.len(), 2);
     for (name, value) in [("idle_cpu", "1"), ("idle_ns", "60"), ("distance", "llc")] {

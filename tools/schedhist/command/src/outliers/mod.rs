@@ -46,8 +46,9 @@ pub struct Stream {
 /// Returns the number of outliers that the module has suppressed since the last reset.
 fn suppressed(source: &Source) -> Option<u64> {
     let status = source.text("status").ok()?;
-    let mut counts =
-        { status.lines() }.filter_map(|line| line.strip_prefix("outliers_suppressed "));
+    let mut counts = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("outliers_suppressed "));
     counts.next()?.trim().parse().ok()
 }
 

@@ -201,7 +201,8 @@ pub fn json(
     let cause = outlier.cause.as_deref();
     let chain = chain.then_some(&outlier.chain);
     let of_chain = |it: &Option<Chain>| {
-        { it.as_ref() }.map_or(Cell::Unknown, |chain| chain_json(chain, names))
+        it.as_ref()
+            .map_or(Cell::Unknown, |chain| chain_json(chain, names))
     };
     let frames = |stack: &Option<Stack>| stack.as_ref().map_or(Cell::Unknown, |it| Cell::texts(it));
     let is_end = is_end.then_some(Cell::Flag(true));

@@ -55,7 +55,11 @@ impl Summary {
     ) {
         self.count += 1;
         self.sum_ns = self.sum_ns.saturating_add(outlier.duration_ns);
-        if { self.worst.as_ref() }.is_none_or(|it| it.duration_ns < outlier.duration_ns) {
+        if self
+            .worst
+            .as_ref()
+            .is_none_or(|it| it.duration_ns < outlier.duration_ns)
+        {
             self.worst = Some(outlier.clone());
         }
         dependence::add(&mut self.chains, outlier, name);

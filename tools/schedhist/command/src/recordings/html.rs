@@ -39,7 +39,11 @@ const COLUMNS: [usize; 2] = [240, 120];
 pub fn html(args: &Report, path: &Path, out: &Path) -> Result<u8> {
     let mut paths = vec![path];
     paths.extend(args.against.as_deref());
-    for path in { paths.iter().copied() }.chain(args.stacks.iter().map(PathBuf::as_path)) {
+    for path in paths
+        .iter()
+        .copied()
+        .chain(args.stacks.iter().map(PathBuf::as_path))
+    {
         files::check_other(path, out)?;
     }
     let columns = COLUMNS[paths.len() - 1];

@@ -144,13 +144,15 @@ fn range_of(when: &When, path: &Path, taken: &[SnapshotTime]) -> Result<Range> {
             .map(|(unix, _)| *unix),
         Some(Moment::Clock(date, time)) => last_until(date, time, first.0, end.0)?,
     };
-    let first_within = { taken.iter() }.find(|(unix, _)| begin.is_some_and(|begin| *unix >= begin));
+    let first_within = taken
+        .iter()
+        .find(|(unix, _)| begin.is_some_and(|begin| *unix >= begin));
     let (to, until) = match to {
         None => (Some(WHOLE.1), Some(end.0)),
         Some(Moment::Since(ns)) => (Some(ns), Some(end.0)),
         Some(Moment::Clock(date, time)) => {
             let until = first_after(date, time, begin.unwrap_or(end.0))?;
-            let last = { taken.iter() }.rfind(|(unix, _)| *unix <= until);
+            let last = taken.iter().rfind(|(unix, _)| *unix <= until);
             (last.map(|(_, at)| *at), Some(until))
         }
     };
@@ -251,7 +253,7 @@ fn first_after(date: Option<NaiveDate>, time: NaiveTime, begin: u64) -> Result<u
     let all = on(day, time);
     let is_ahead = date.is_some() || day.and_time(time) >= local(begin).naive_local();
     let next = || on(day + Days::new(1), time).first().copied();
-    let found = match { all.iter() }.find(|ns| **ns >= begin).or(all.last()) {
+    let found = match all.iter().find(|ns| **ns >= begin).or(all.last()) {
         None if is_ahead => None,
         Some(ns) if date.is_some() || *ns >= begin => Some(*ns),
         _ => next(),

@@ -433,7 +433,9 @@ impl Walk {
 
     fn outliers(&mut self, text: &str, tell: Tell<'_>) -> Result {
         let place = |time| self.course.of(Some(time));
-        let named = { text.lines() }.filter_map(|line| GroupNames::of_line(line, place));
+        let named = text
+            .lines()
+            .filter_map(|line| GroupNames::of_line(line, place));
         named.map(Event::Name).try_for_each(&mut *tell)?;
         let mut all = Vec::new();
         for outlier in text::outliers(text) {

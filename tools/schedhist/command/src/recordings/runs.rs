@@ -60,7 +60,7 @@ impl Run {
             waits: numbers.next().unwrap_or_default(),
             ..WaitSums::default()
         };
-        let others = { run.parts.iter_mut() }.chain(run.causes.as_flattened_mut());
+        let others = run.parts.iter_mut().chain(run.causes.as_flattened_mut());
         for (number, found) in others.zip(numbers) {
             *number = found;
         }
@@ -70,7 +70,7 @@ impl Run {
     /// Returns what [`COMMAND`] stands for, to be shown.
     pub fn whose(&self) -> &'static str {
         let whose = self.pairs.get("whose");
-        let attached = { ATTACHED.into_iter() }.find(|name| whose == Some(*name));
+        let attached = ATTACHED.into_iter().find(|name| whose == Some(*name));
         attached.unwrap_or(COMMAND)
     }
 
@@ -200,7 +200,10 @@ fn run_of(path: &Path, contents: &Contents) -> Result<Run> {
         let Ok(window) = Window::between(&first.snapshot, &last.snapshot) else {
             continue;
         };
-        if { histograms.first() }.is_some_and(|(.., d)| d.scheme != window.scheme) {
+        if histograms
+            .first()
+            .is_some_and(|(.., d)| d.scheme != window.scheme)
+        {
             return Err(Error::at(path, OTHER_PRECISION));
         }
         wall = wall.saturating_add(window.span.unwrap_or_default());

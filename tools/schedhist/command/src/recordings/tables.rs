@@ -175,7 +175,9 @@ pub fn is_in_table_of_runs((scope, metric, _): &Histogram) -> bool {
 
 /// Returns a table with a row for each run, for people.
 pub fn table_of_runs(runs: &[Run], style: &Style) -> String {
-    let is_grouped = { runs.iter() }.all(|run| run.histogram(COMMAND, "runq").is_some());
+    let is_grouped = runs
+        .iter()
+        .all(|run| run.histogram(COMMAND, "runq").is_some());
     let scope = if is_grouped { COMMAND } else { MACHINE };
     let width = if style.unit == Unit::Fitting { 8 } else { 12 };
     let time =

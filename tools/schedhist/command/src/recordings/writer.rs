@@ -150,7 +150,11 @@ impl Writer {
         let new = aside(path);
         while !self.is_named {
             check_replaceable(path)?;
-            if { self.older.as_ref() }.is_some_and(|older| has_name(older, path)) {
+            if self
+                .older
+                .as_ref()
+                .is_some_and(|older| has_name(older, path))
+            {
                 let old = with_ending(path, self.old);
                 let _ = fs::remove_file(&old);
                 // A file system may lack links.

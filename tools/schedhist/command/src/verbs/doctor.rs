@@ -292,8 +292,10 @@ fn groups(source: &Source) -> Found {
         Err(_) => return warning("not known", "see snapshot"),
     };
     let late: u64 = all.groups.iter().map(Group::not_in_histogram).sum();
-    let samples =
-        { all.groups.iter() }.map(|group| group.samples[GroupMetric::Oncpu as usize].count);
+    let samples = all
+        .groups
+        .iter()
+        .map(|group| group.samples[GroupMetric::Oncpu as usize].count);
     // A few are usual: a group gets its histograms a moment after its first task has run.
     let is_full = late > 1_000 && late > samples.sum::<u64>() / 20;
     match (all.rule.as_str(), all.refused) {

@@ -203,8 +203,11 @@ impl Shown<'_> {
                 .cut(self.args.wide),
         );
         // While it is off, there are those of before.
-        let are_looked_at =
-            { self.interval.window.long_waits }.is_some_and(|waits| waits.limit != 0);
+        let are_looked_at = self
+            .interval
+            .window
+            .long_waits
+            .is_some_and(|waits| waits.limit != 0);
         table.below = Box::new(move |(row, _)| {
             let served = are_looked_at.then(|| served(row, style)).flatten();
             served
@@ -219,7 +222,9 @@ impl Shown<'_> {
     /// sure.
     fn offenders<'b>(&'b self, rows: &'b [GroupRow]) -> Table<'b, Offender> {
         let (offenders, unnamed) = offenders(rows);
-        let kept = { offenders.iter() }.fold(unnamed, |all, it| all.saturating_add(it.kept_ns));
+        let kept = offenders
+            .iter()
+            .fold(unnamed, |all, it| all.saturating_add(it.kept_ns));
         let span = self.between.span;
         let share = move |it: &Offender| percent(it.kept_ns, kept).into();
         let name = |it: &Offender| Cell::from(&it.name);

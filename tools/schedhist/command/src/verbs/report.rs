@@ -87,7 +87,7 @@ fn one(args: &Report, style: &Style, printer: &mut Printer) -> Result<u8> {
             Ok(())
         },
     )?;
-    for (before, after) in { contents.spans.iter() }.filter(|_| !args.each) {
+    for (before, after) in contents.spans.iter().filter(|_| !args.each) {
         show_between(before, after, printer)?;
     }
     // These choose some of the snapshots, and a run has none.
@@ -220,7 +220,9 @@ fn text(
         let end = if style.form == Form::Text { "\n" } else { "" };
         return Ok(render::summary(interval, style, is_headed) + end);
     }
-    let found = { metrics.iter() }.filter_map(|name| interval.window.names.metric(name));
+    let found = metrics
+        .iter()
+        .filter_map(|name| interval.window.names.metric(name));
     let rows = found
         .map(|metric| Row::new(interval, metric, Scope::All, |_| true))
         .collect();
@@ -271,7 +273,10 @@ fn hlog(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
 fn hgrm(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
     let contents = reader::read(&args.input[0], &args.when, |_| Ok(()))?;
     note_off(&contents, metric)?;
-    let spans = { contents.spans.iter() }.map(|(before, after)| samples(before, after, metric));
+    let spans = contents
+        .spans
+        .iter()
+        .map(|(before, after)| samples(before, after, metric));
     let spans = spans.collect::<Result<Vec<_>>>()?;
     let all = Distribution::sum(spans.into_iter())
         .map_err(|why| Error::new(why).with_remedy("choose a part by --time"))?;

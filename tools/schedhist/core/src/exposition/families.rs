@@ -285,7 +285,10 @@ impl Builder<'_> {
         let samples = [seconds(Vec::new(), ns.into())];
         self.add("runq_in_progress_seconds", help, Kind::Gauge, samples);
         let longest = |name: &str| {
-            let all = { snapshot.names.metric(name) }.map(|metric| snapshot.in_progress(metric));
+            let all = snapshot
+                .names
+                .metric(name)
+                .map(|metric| snapshot.in_progress(metric));
             all.and_then(|all| Some(all.first()?.duration))
         };
         for (name, what) in [
@@ -316,7 +319,7 @@ impl Builder<'_> {
             }
         }
         if window.cpus.len() <= self.left {
-            let values = { window.cpus.iter() }.filter_map(|cpu| {
+            let values = window.cpus.iter().filter_map(|cpu| {
                 let ns = cpu.slice?.of(Occupancy::Task);
                 Some(seconds(label(cpu.number), ns.into()))
             });

@@ -245,7 +245,10 @@ impl Snapshot {
     /// Returns the slices and waits in progress that belong to a metric, the longest first. Of the
     /// idle task's slices, the PID is 0.
     pub fn in_progress(&self, metric: &Metric) -> Vec<TaskInProgress> {
-        let tasks = { self.tasks.iter() }.filter(|task| metric.parts.contains(&task.metric));
+        let tasks = self
+            .tasks
+            .iter()
+            .filter(|task| metric.parts.contains(&task.metric));
         let mut all: Vec<_> = tasks.cloned().collect();
         if metric.name == "idle" {
             all.extend(self.cpus.iter().filter_map(|cpu| idle_on(cpu, metric)));
@@ -270,7 +273,10 @@ impl Snapshot {
             .of(Occupancy::Task)
             .wrapping_add(slice.of(Occupancy::Idle));
         let all = [sum("oncpu")?, sum("idle")?, in_progress, slice.unseen];
-        Some({ all.iter() }.fold(slice.now, |left, part| left.wrapping_sub(*part)))
+        Some(
+            all.iter()
+                .fold(slice.now, |left, part| left.wrapping_sub(*part)),
+        )
     }
 
     /// Returns the task that has a CPU, if it is known.
@@ -283,7 +289,10 @@ impl Snapshot {
     /// Returns the number of waits in progress that belong to a metric, and how long they have
     /// taken so far, in nanoseconds.
     pub fn waits(&self, metric: &Metric) -> (u64, u64) {
-        let waits = { self.waits.iter() }.filter(|waits| metric.parts.contains(&waits.metric));
+        let waits = self
+            .waits
+            .iter()
+            .filter(|waits| metric.parts.contains(&waits.metric));
         waits.fold((0, 0), |(count, sum), waits| {
             (count + waits.count, sum.saturating_add(waits.sum))
         })

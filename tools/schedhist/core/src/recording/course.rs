@@ -17,8 +17,9 @@ impl Course {
         let (time, unix) = (taken.snapshot.time, taken.unix_ns);
         let at = self.last.map_or(0, |(before, unix_before, at)| {
             // The machine was started anew: only the wall clock has gone on.
-            let passed =
-                { time.checked_sub(before) }.unwrap_or_else(|| unix.saturating_sub(unix_before));
+            let passed = time
+                .checked_sub(before)
+                .unwrap_or_else(|| unix.saturating_sub(unix_before));
             at.saturating_add(passed)
         });
         self.last = Some((time, unix, at));

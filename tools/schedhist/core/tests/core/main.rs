@@ -411,7 +411,7 @@ fn when_counts_began() {
             with_created: true,
         });
         let text = exposition::text::encode(&exposition, Dialect::OpenMetrics);
-        let series: Vec<_> = { text.lines() }.filter(|it| !it.starts_with('#')).collect();
+        let series: Vec<_> = text.lines().filter(|it| !it.starts_with('#')).collect();
         assert!(series.len() <= limit + 2, "{} of {limit}", series.len());
         let of = |begin: &str| series.iter().any(|it| it.starts_with(begin));
         assert!(

@@ -10,7 +10,7 @@ fn recordings_of_what_is_in_progress() {
     let (_, snapshots) = long_stays(7);
     let mut file = Vec::new();
     let mut recorder = Recorder::new(&mut file).unwrap();
-    let all: Vec<_> = { snapshots.iter() }.map(|bytes| taken(bytes, 1)).collect();
+    let all: Vec<_> = snapshots.iter().map(|bytes| taken(bytes, 1)).collect();
     for (taken, bytes) in all.iter().zip(&snapshots) {
         recorder.snapshot(taken, bytes).unwrap();
     }

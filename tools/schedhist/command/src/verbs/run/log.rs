@@ -99,8 +99,8 @@ impl Log {
 
     /// Prints a text. The command goes on if that fails: [`Log::end`] says so.
     pub fn print(&self, text: &str) {
-        let written = match &self.file {
-            Some(file) => { file }.write_all(text.as_bytes()),
+        let written = match self.file.as_ref() {
+            Some(mut file) => file.write_all(text.as_bytes()),
             None => io::stderr().write_all(text.as_bytes()),
         };
         if let Err(error) = written {

@@ -151,7 +151,10 @@ mod tests {
     /// Returns the waits and their time, or the reason.
     fn waits(old: &Groups, new: &Groups, whose: &str) -> Result<(u64, u64), String> {
         let own = Own::between(Some(old), Some(new), whose)?;
-        let runq = { own.histograms.iter() }.find(|(metric, _)| *metric == GroupMetric::Runq);
+        let runq = own
+            .histograms
+            .iter()
+            .find(|(metric, _)| *metric == GroupMetric::Runq);
         assert_eq!(own.counts[0], runq.map_or(0, |(_, d)| d.count()));
         Ok((own.counts[0], own.counts[4]))
     }

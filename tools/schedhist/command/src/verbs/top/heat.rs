@@ -167,7 +167,9 @@ fn axis(times: &[u64]) -> Vec<(usize, String)> {
     let mut labels: Vec<(usize, String)> = Vec::new();
     for (place, pair) in times.windows(2).enumerate() {
         let is_round = pair[0] / step != pair[1] / step;
-        let is_free = { labels.last() }.is_none_or(|(last, _)| place + 1 - last >= APART);
+        let is_free = labels
+            .last()
+            .is_none_or(|(last, _)| place + 1 - last >= APART);
         if is_round && is_free {
             let time = pair[1] / step * step * 1_000_000;
             labels.push((place + 1, sys::time_of_day(time)));

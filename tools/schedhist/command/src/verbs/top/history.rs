@@ -145,7 +145,10 @@ impl Moment {
                 .take(IN_PROGRESS)
                 .cloned()
                 .collect(),
-            why: { window.long_waits.as_ref() }.and_then(|all| window::why(&all.sums)),
+            why: window
+                .long_waits
+                .as_ref()
+                .and_then(|all| window::why(&all.sums)),
             lawful: laws::check(window, interval.read_ns).violations.is_empty(),
             limits: Vec::new(),
             notes: interval.notes.clone(),
@@ -156,7 +159,9 @@ impl Moment {
 /// Returns the metrics of some CPUs.
 pub fn rows_of(window: &Window, is_of: impl Fn(u32) -> bool) -> Vec<Row> {
     let metrics = window.names.metrics.iter();
-    { metrics.map(|metric| row_of(&window.distribution(metric, &is_of))) }.collect()
+    metrics
+        .map(|metric| row_of(&window.distribution(metric, &is_of)))
+        .collect()
 }
 
 pub fn row_of(all: &Distribution) -> Row {
@@ -184,14 +189,16 @@ fn cpus(window: &Window) -> Vec<Cpu> {
         let parts: Vec<&window::Samples> = parts.collect();
         let span = cpu.time.map(|time| time.span).or(window.span);
         let span = u128::from(span.unwrap_or(window.end).max(1));
-        let waited = { parts.iter() }.fold(0_u128, |all, part| all.saturating_add(part.sum));
+        let waited = parts
+            .iter()
+            .fold(0_u128, |all, part| all.saturating_add(part.sum));
         Cpu {
             // More than the whole only without the module's word on what is in progress.
             busy: (window.busy(cpu) * 1000 / span).min(1000) as u16,
             p99: p99(
                 window.scheme,
-                { parts.iter() }.map(|part| &*part.buckets).collect(),
-                { parts.iter() }.filter_map(|part| part.max.value()).max(),
+                parts.iter().map(|part| &*part.buckets).collect(),
+                parts.iter().filter_map(|part| part.max.value()).max(),
             ),
             waiting: units::tasks_on_average(waited, cpu.time.map(|time| time.span).or(elapsed))
                 .map_or(0, |tasks| (tasks * 100.0).round() as u32),

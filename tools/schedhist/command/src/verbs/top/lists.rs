@@ -104,7 +104,7 @@ fn names_widths(groups: &[&GroupRow], width: usize) -> (usize, usize) {
     let room = width - (1 + FIGURES + SHARES + 2 + " 12.34".len());
     let longest = groups.iter().map(|group| group.name.chars().count()).max();
     let title = "Groups (9 more) by cgroup".len();
-    let name = { longest.unwrap_or(0) + 1 }.clamp(title, title.max(room / 2));
+    let name = (longest.unwrap_or(0) + 1).clamp(title, title.max(room / 2));
     (name, (room - name).min(60))
 }
 
@@ -382,7 +382,7 @@ impl View<'_> {
             self.choice.filter.is_empty()
                 || self.is_wanted(&format!("{}:{}", outlier.comm, outlier.pid))
                 || self.is_wanted(&format!("CPU {}", outlier.cpu))
-                || { outlier.culprits.iter() }.any(|it| self.is_wanted(&it.comm))
+                || outlier.culprits.iter().any(|it| self.is_wanted(&it.comm))
         })
     }
 
@@ -401,7 +401,7 @@ impl View<'_> {
             Line::from(vec![begin, span(text, look.warn())])
         });
         // Where there is little room, the outliers themselves matter more.
-        let why = { moment.why.iter() }.filter(|_| room > 3);
+        let why = moment.why.iter().filter(|_| room > 3);
         let why = why.map(|text| fitting(text.split(", "), ", ", width));
         let why = why.map(|text| span(&text, Style::new()).into());
         let mut lines: Lines = why.chain(in_progress).collect();
@@ -488,13 +488,16 @@ impl View<'_> {
         let least = culprits
             .first()
             .map_or(0, |culprit| percent(culprit.ran_ns).min(1));
-        let culprits = { culprits.iter().take(3) }.map(|it| (it, percent(it.ran_ns)));
+        let culprits = culprits.iter().take(3).map(|it| (it, percent(it.ran_ns)));
         let culprits = culprits.filter(|(_, share)| *share >= least);
         let culprits = culprits.map(|(culprit, share)| {
             let text = format!("  {}:{} {share}%", culprit.comm, culprit.pid);
             span(&text, self.look.warn())
         });
-        let hops = { outlier.chain.iter() }.flat_map(|chain| chain.hops.iter().skip(1).take(3));
+        let hops = outlier
+            .chain
+            .iter()
+            .flat_map(|chain| chain.hops.iter().skip(1).take(3));
         let hops = hops.map(|hop| {
             let text = format!(" < {} {}%", hop.task(), percent(hop.sum_ns()));
             span(&text, self.look.class(0))

@@ -124,7 +124,9 @@ fn entries(
 ) -> impl Iterator<Item = (Rect, Shown)> {
     let lines = area.rows().skip(head).zip(first..);
     let whole = (area, Shown::Entry(list, None));
-    { lines.map(move |(line, place)| (line, Shown::Entry(list, Some(place)))) }.chain([whole])
+    lines
+        .map(move |(line, place)| (line, Shown::Entry(list, Some(place))))
+        .chain([whole])
 }
 
 /// What is shown, and how.
@@ -230,7 +232,10 @@ impl View<'_> {
 
     /// Returns the place of the interval that is shown.
     fn last(&self) -> usize {
-        { self.history.moments.len() }.saturating_sub(1 + self.choice.back)
+        self.history
+            .moments
+            .len()
+            .saturating_sub(1 + self.choice.back)
     }
 
     pub fn moment(&self) -> Option<&Moment> {
@@ -433,7 +438,9 @@ impl View<'_> {
         );
         let first = self.first_metric(rows);
         let (names, all) = (&self.history.names, self.rows(moment));
-        let all = { order.into_iter() }.filter_map(|at| Some((at, &names[at], all.get(at)?)));
+        let all = order
+            .into_iter()
+            .filter_map(|at| Some((at, &names[at], all.get(at)?)));
         let rows = all.skip(first).take(rows).map(|(place, metric, row)| {
             let (mark, style) = match place == self.choice.metric {
                 true if self.choice.focus == Focus::Metrics => ('>', Style::new().bold()),
