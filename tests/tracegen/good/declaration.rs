@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every type of field, a class, as many fields as possible, weights, and text that is easy to get
-//! wrong, of a module that wants to know its listeners.
+//! Every type of field, a class, weights, and text that is easy to get wrong, of a module that wants
+//! to know its listeners.
 
 /// A macro with the same name is not the declaration.
 macro_rules! trace_events {
@@ -50,12 +50,7 @@ trace_events! {
         took_ns: Ns as weight,
     } => "comm={comm} pid={pid} took_ns={took_ns}";
 
-    /// A task begins.
-    ///
-    /// And more about that.
-    event task_begin: task;
-
-    /// As many fields as there can be.
+    /// A field of each other type.
     event everything {
         /// Yes or no.
         yes: bool,
@@ -71,20 +66,14 @@ trace_events! {
         cpu: Cpu,
         /// The state before.
         before: State,
-        /// The state after.
-        after: State,
-        /// The first's name.
-        first_comm: Comm,
-        /// The second's name.
-        second_comm: Comm,
-        /// When it began.
-        start_ns: Ns,
-        /// A thread id.
-        pid: Pid,
-    } => "yes={yes} a={a} b={b} c={c} d={d} cpu={cpu} "
-        "{before}->{after} {first_comm} ==> {second_comm} {start_ns} {pid}";
+        /// A name.
+        name: Comm,
+    } => "yes={yes} a={a} b={b} c={c} d={d} "
+        "cpu={cpu} {before} ==> {name}";
 
     /// An event called like its class.
+    ///
+    /// And more about that.
     event task: task;
 
     /// A field that is printed twice, a weight, and fields that are no arguments.

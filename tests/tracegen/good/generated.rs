@@ -22,49 +22,6 @@ const fn sample_state(value: State) -> u32 {
     }
 }
 
-/// Returns whether anybody listens to [`trace_task_begin`].
-///
-/// While nobody does, this costs one patched branch.
-#[allow(dead_code)]
-#[inline(always)]
-pub(crate) fn trace_task_begin_enabled() -> bool {
-    // SAFETY: C defines the variable, and its `key` is a static key.
-    unsafe { kernel::jump_label::static_branch_unlikely!(crate::bindings::__tracepoint_task_begin, kernel::bindings::tracepoint, key) }
-}
-
-/// A task begins.
-///
-/// And more about that.
-///
-/// What happens to a task.
-///
-/// The class says more:
-///
-/// - This is
-///   a list.
-///
-/// - `pid`: The task's thread id.
-/// - `comm`: The task's name.
-/// - `took_ns`: How long it took,
-///   in two lines.
-#[allow(clippy::too_many_arguments)]
-#[inline(always)]
-pub(crate) fn trace_task_begin(pid: kernel::task::Pid, comm: &[kernel::ffi::c_char; TASK_COMM_LEN], took_ns: u64) {
-    if trace_task_begin_enabled() {
-        emit_task_begin(pid, comm, took_ns);
-    }
-}
-
-/// Emits the event of [`trace_task_begin`], out of the caller's way.
-#[allow(clippy::too_many_arguments)]
-#[cold]
-#[inline(never)]
-fn emit_task_begin(pid: kernel::task::Pid, comm: &[kernel::ffi::c_char; TASK_COMM_LEN], took_ns: u64) {
-    // SAFETY: C copies `TASK_COMM_LEN` bytes of each name, which has as many, and
-    // keeps no pointer. The other arguments are plain values; any value is fine.
-    unsafe { crate::bindings::rust_do_trace_task_begin(pid, comm.as_ptr(), took_ns) };
-}
-
 /// Returns whether anybody listens to [`trace_task`].
 ///
 /// While nobody does, this costs one patched branch.
@@ -76,6 +33,8 @@ pub(crate) fn trace_task_enabled() -> bool {
 }
 
 /// An event called like its class.
+///
+/// And more about that.
 ///
 /// What happens to a task.
 ///
@@ -116,7 +75,7 @@ pub(crate) fn trace_everything_enabled() -> bool {
     unsafe { kernel::jump_label::static_branch_unlikely!(crate::bindings::__tracepoint_everything, kernel::bindings::tracepoint, key) }
 }
 
-/// As many fields as there can be.
+/// A field of each other type.
 ///
 /// - `yes`: Yes or no.
 /// - `a`: Thirty-two bits.
@@ -125,16 +84,12 @@ pub(crate) fn trace_everything_enabled() -> bool {
 /// - `d`: Sixty-four bits.
 /// - `cpu`: A CPU.
 /// - `before`: The state before.
-/// - `after`: The state after.
-/// - `first_comm`: The first's name.
-/// - `second_comm`: The second's name.
-/// - `start_ns`: When it began.
-/// - `pid`: A thread id.
+/// - `name`: A name.
 #[allow(clippy::too_many_arguments)]
 #[inline(always)]
-pub(crate) fn trace_everything(yes: bool, a: i32, b: i64, c: u32, d: u64, cpu: u32, before: State, after: State, first_comm: &[kernel::ffi::c_char; TASK_COMM_LEN], second_comm: &[kernel::ffi::c_char; TASK_COMM_LEN], start_ns: u64, pid: kernel::task::Pid) {
+pub(crate) fn trace_everything(yes: bool, a: i32, b: i64, c: u32, d: u64, cpu: u32, before: State, name: &[kernel::ffi::c_char; TASK_COMM_LEN]) {
     if trace_everything_enabled() {
-        emit_everything(yes, a, b, c, d, cpu, before, after, first_comm, second_comm, start_ns, pid);
+        emit_everything(yes, a, b, c, d, cpu, before, name);
     }
 }
 
@@ -142,10 +97,10 @@ pub(crate) fn trace_everything(yes: bool, a: i32, b: i64, c: u32, d: u64, cpu: u
 #[allow(clippy::too_many_arguments)]
 #[cold]
 #[inline(never)]
-fn emit_everything(yes: bool, a: i32, b: i64, c: u32, d: u64, cpu: u32, before: State, after: State, first_comm: &[kernel::ffi::c_char; TASK_COMM_LEN], second_comm: &[kernel::ffi::c_char; TASK_COMM_LEN], start_ns: u64, pid: kernel::task::Pid) {
+fn emit_everything(yes: bool, a: i32, b: i64, c: u32, d: u64, cpu: u32, before: State, name: &[kernel::ffi::c_char; TASK_COMM_LEN]) {
     // SAFETY: C copies `TASK_COMM_LEN` bytes of each name, which has as many, and
     // keeps no pointer. The other arguments are plain values; any value is fine.
-    unsafe { crate::bindings::rust_do_trace_everything(yes, a, b, c, d, cpu, sample_state(before), sample_state(after), first_comm.as_ptr(), second_comm.as_ptr(), start_ns, pid) };
+    unsafe { crate::bindings::rust_do_trace_everything(yes, a, b, c, d, cpu, sample_state(before), name.as_ptr()) };
 }
 
 /// Returns whether anybody listens to [`trace_any`].

@@ -64,16 +64,12 @@ CHECK_SIZE(sample_task, pid, 4);
 CHECK_SIZE(sample_task, comm, TASK_COMM_LEN);
 CHECK_SIZE(everything, b, 8);
 CHECK_SIZE(everything, d, 8);
-CHECK_SIZE(everything, start_ns, 8);
 CHECK_SIZE(everything, a, 4);
 CHECK_SIZE(everything, c, 4);
 CHECK_SIZE(everything, cpu, 4);
-CHECK_SIZE(everything, pid, 4);
 CHECK_SIZE(everything, yes, 1);
 CHECK_SIZE(everything, before, 1);
-CHECK_SIZE(everything, after, 1);
-CHECK_SIZE(everything, first_comm, TASK_COMM_LEN);
-CHECK_SIZE(everything, second_comm, TASK_COMM_LEN);
+CHECK_SIZE(everything, name, TASK_COMM_LEN);
 CHECK_SIZE(any, took_ns, 8);
 CHECK_SIZE(any, end_ns, 8);
 CHECK_SIZE(any, start_ns, 8);
@@ -81,15 +77,6 @@ CHECK_SIZE(any, cpu, 4);
 CHECK_SIZE(any, value, 1);
 
 #ifndef DEFINE_RUST_DO_TRACE
-void rust_do_trace_task_begin(pid_t pid,
-			      const char *comm,
-			      u64 took_ns)
-{
-	trace_task_begin(pid,
-			 comm,
-			 took_ns);
-}
-
 void rust_do_trace_task(pid_t pid,
 			const char *comm,
 			u64 took_ns)
@@ -106,11 +93,7 @@ void rust_do_trace_everything(bool yes,
 			      u64 d,
 			      unsigned int cpu,
 			      enum sample_state before,
-			      enum sample_state after,
-			      const char *first_comm,
-			      const char *second_comm,
-			      u64 start_ns,
-			      pid_t pid)
+			      const char *name)
 {
 	trace_everything(yes,
 			 a,
@@ -119,11 +102,7 @@ void rust_do_trace_everything(bool yes,
 			 d,
 			 cpu,
 			 before,
-			 after,
-			 first_comm,
-			 second_comm,
-			 start_ns,
-			 pid);
+			 name);
 }
 
 void rust_do_trace_any(enum sample_state value,

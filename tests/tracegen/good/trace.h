@@ -49,9 +49,6 @@ void sample_trace_used(bool used);
 
 /* What Rust calls to emit an event: the kernel makes these since 6.13. */
 #ifndef DEFINE_RUST_DO_TRACE
-void rust_do_trace_task_begin(pid_t pid,
-			      const char *comm,
-			      u64 took_ns);
 void rust_do_trace_task(pid_t pid,
 			const char *comm,
 			u64 took_ns);
@@ -62,11 +59,7 @@ void rust_do_trace_everything(bool yes,
 			      u64 d,
 			      unsigned int cpu,
 			      enum sample_state before,
-			      enum sample_state after,
-			      const char *first_comm,
-			      const char *second_comm,
-			      u64 start_ns,
-			      pid_t pid);
+			      const char *name);
 void rust_do_trace_any(enum sample_state value,
 		       u64 took_ns,
 		       u64 end_ns);
@@ -106,19 +99,6 @@ DECLARE_EVENT_CLASS(sample_task,
 		  (unsigned long long)__entry->took_ns)
 );
 
-DEFINE_EVENT_FN(sample_task, task_begin,
-
-	TP_PROTO(pid_t pid,
-		 const char *comm,
-		 u64 took_ns),
-
-	TP_ARGS(pid,
-		comm,
-		took_ns),
-
-	sample_trace_reg, sample_trace_unreg
-);
-
 DEFINE_EVENT_FN(sample_task, task,
 
 	TP_PROTO(pid_t pid,
@@ -141,11 +121,7 @@ TRACE_EVENT_FN(everything,
 		 u64 d,
 		 unsigned int cpu,
 		 enum sample_state before,
-		 enum sample_state after,
-		 const char *first_comm,
-		 const char *second_comm,
-		 u64 start_ns,
-		 pid_t pid),
+		 const char *name),
 
 	TP_ARGS(yes,
 		a,
@@ -154,45 +130,32 @@ TRACE_EVENT_FN(everything,
 		d,
 		cpu,
 		before,
-		after,
-		first_comm,
-		second_comm,
-		start_ns,
-		pid),
+		name),
 
 	TP_STRUCT__entry(
 		__field(s64, b)
 		__field(u64, d)
-		__field(u64, start_ns)
 		__field(int, a)
 		__field(unsigned int, c)
 		__field(unsigned int, cpu)
-		__field(pid_t, pid)
 		__field(bool, yes)
 		__field(u8, before)
-		__field(u8, after)
-		__array(char, first_comm, TASK_COMM_LEN)
-		__array(char, second_comm, TASK_COMM_LEN)
+		__array(char, name, TASK_COMM_LEN)
 	),
 
 	TP_fast_assign(
 		__entry->b = b;
 		__entry->d = d;
-		__entry->start_ns = start_ns;
 		__entry->a = a;
 		__entry->c = c;
 		__entry->cpu = cpu;
-		__entry->pid = pid;
 		__entry->yes = yes;
 		__entry->before = before;
-		__entry->after = after;
-		memcpy(__entry->first_comm, first_comm, TASK_COMM_LEN);
-		__entry->first_comm[TASK_COMM_LEN - 1] = '\0';
-		memcpy(__entry->second_comm, second_comm, TASK_COMM_LEN);
-		__entry->second_comm[TASK_COMM_LEN - 1] = '\0';
+		memcpy(__entry->name, name, TASK_COMM_LEN);
+		__entry->name[TASK_COMM_LEN - 1] = '\0';
 	),
 
-	TP_printk("yes=%d a=%d b=%lld c=%u d=%llu cpu=%u %s->%s %s ==> %s %llu %d",
+	TP_printk("yes=%d a=%d b=%lld c=%u d=%llu cpu=%u %s ==> %s",
 		  __entry->yes,
 		  __entry->a,
 		  (long long)__entry->b,
@@ -200,11 +163,7 @@ TRACE_EVENT_FN(everything,
 		  (unsigned long long)__entry->d,
 		  __entry->cpu,
 		  show_sample_state(__entry->before),
-		  show_sample_state(__entry->after),
-		  __entry->first_comm,
-		  __entry->second_comm,
-		  (unsigned long long)__entry->start_ns,
-		  __entry->pid),
+		  __entry->name),
 
 	sample_trace_reg, sample_trace_unreg
 );
