@@ -149,15 +149,34 @@ pub const IDLE: Task = task(0);
 /// A switch.
 pub struct Switch<'a> {
     /// The time of the switch.
-    pub now: u64,
+    now: u64,
     /// The task that leaves the CPU.
-    pub prev: Task,
+    prev: Task,
     /// How it leaves; for the idle task, which is always runnable, this does not matter.
-    pub prev_state: PrevState,
+    prev_state: PrevState,
     /// The task that gets the CPU.
-    pub next: Task,
+    next: Task,
     /// Finds the state of a task by its PID.
-    pub state: &'a dyn Fn(i32) -> &'a TaskState,
+    state: &'a dyn Fn(i32) -> &'a TaskState,
+}
+
+impl<'a> Switch<'a> {
+    /// Returns a switch from `prev`, which leaves in the state `prev_state`, to `next`.
+    pub const fn new(
+        now: u64,
+        prev: Task,
+        prev_state: PrevState,
+        next: Task,
+        state: &'a dyn Fn(i32) -> &'a TaskState,
+    ) -> Self {
+        Self {
+            now,
+            prev,
+            prev_state,
+            next,
+            state,
+        }
+    }
 }
 
 impl view::Switch for Switch<'_> {
@@ -235,13 +254,8 @@ pub fn record_idle<S: Settings>(
     idle: &TaskState,
     observer: impl Observer,
 ) {
-    let switch = Switch {
-        now,
-        prev: IDLE,
-        prev_state: PrevState::new(false, 0),
-        next: IDLE,
-        state: &|_| idle,
-    };
+    let states = |_| idle;
+    let switch = Switch::new(now, IDLE, PrevState::new(false, 0), IDLE, &states);
     cpu.switch::<S>(&switch, observer);
 }
 

@@ -34,17 +34,15 @@ proptest! {
         let mut now = 1;
         for (number, length) in lengths.into_iter().enumerate() {
             now = u64::saturating_add(now, length);
-            let switch = Switch {
-                now,
-                prev: if number % 2 == 0 { IDLE } else { task(1) },
-                prev_state: PrevState::new(number % 3 == 0, number as u32 % 5),
-                next: Task {
-                    has_run: false,
-                    last_queued: now.saturating_sub(length / 2).max(1),
-                    ..task(2)
-                },
-                state: &|_| &untracked,
+            let prev = if number % 2 == 0 { IDLE } else { task(1) };
+            let prev_state = PrevState::new(number % 3 == 0, number as u32 % 5);
+            let next = Task {
+                has_run: false,
+                last_queued: now.saturating_sub(length / 2).max(1),
+                ..task(2)
             };
+            let states = |_| &untracked;
+            let switch = Switch::new(now, prev, prev_state, next, &states);
             any.switch::<Dynamic>(&switch, |_| Identity::default());
             record_switch(&defaults, MetricSet::DEFAULT, &switch, |_| Identity::default());
         }
@@ -122,13 +120,8 @@ impl Alone {
     }
 
     fn switch(&self, now: u64, prev: Task, prev_state: PrevState, next: Task) {
-        let switch = Switch {
-            now,
-            prev,
-            prev_state,
-            next,
-            state: &|_| &self.state,
-        };
+        let states = |_| &self.state;
+        let switch = Switch::new(now, prev, prev_state, next, &states);
         self.cpu.switch::<Dynamic>(&switch, |_| Identity::default());
     }
 }
@@ -200,13 +193,8 @@ fn requests_of_the_same_time_both_end() {
         cpu.request(&cpu, metric, Requested::Running, 20);
     }
     let untracked = TaskState::untracked();
-    let switch = Switch {
-        now: 50,
-        prev: task(1),
-        prev_state: PrevState::new(true, 0),
-        next: IDLE,
-        state: &|_| &untracked,
-    };
+    let states = |_| &untracked;
+    let switch = Switch::new(50, task(1), PrevState::new(true, 0), IDLE, &states);
     record_switch(&cpu, MetricSet::ALL, &switch, |_| Identity::default());
     assert_eq!(
         [Metric::Resched, Metric::ReschedLazy].map(|metric| cpu.sum(metric)),

@@ -38,13 +38,9 @@ use schedhist_engine::{
 /// Switches from one task to another, or the idle task.
 fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, prev: Task, next: Task, observer: impl Observer) {
     let untracked = TaskState::untracked();
-    let switch = Switch {
-        now,
-        prev,
-        prev_state: PrevState::new(false, u32::from(now % 2 == 0)),
-        next,
-        state: &|_| &untracked,
-    };
+    let prev_state = PrevState::new(false, u32::from(now % 2 == 0));
+    let states = |_| &untracked;
+    let switch = Switch::new(now, prev, prev_state, next, &states);
     cpu.switch::<Dynamic>(&switch, observer);
 }
 
@@ -254,13 +250,8 @@ fn left(state: &TaskState, now: u64, prev_state: PrevState, throttled: bool) {
         ..task(1)
     };
     for (now, prev, next) in [(now - 10, IDLE, one), (now, one, IDLE)] {
-        let switch = Switch {
-            now,
-            prev,
-            prev_state,
-            next,
-            state: &|_| state,
-        };
+        let states = |_| state;
+        let switch = Switch::new(now, prev, prev_state, next, &states);
         cpu.switch::<Dynamic>(&switch, nobody);
     }
 }
@@ -346,13 +337,8 @@ fn a_running_task_does_not_wait() {
         ..task(1)
     };
     let cpu = records(0, Scheme::DEFAULT, MetricSet::DEFAULT);
-    let switch = Switch {
-        now: 10,
-        prev: IDLE,
-        prev_state: PrevState::new(false, 0),
-        next: one,
-        state: &|_| &state,
-    };
+    let states = |_| &state;
+    let switch = Switch::new(10, IDLE, PrevState::new(false, 0), one, &states);
     cpu.switch::<Dynamic>(&switch, nobody);
     assert_eq!(waiting(&state, 5_000, true, one), None);
     assert!(!state.is_out(one));

@@ -303,13 +303,8 @@ fn a_request_to_reschedule_ends_once() {
         join(requester);
         let is_pending = cpu.has_requests();
         let state = TaskState::untracked();
-        let switch = Switch {
-            now: 9,
-            prev: task(7),
-            prev_state: PrevState::new(true, 0),
-            next: IDLE,
-            state: &|_| &state,
-        };
+        let states = |_| &state;
+        let switch = Switch::new(9, task(7), PrevState::new(true, 0), IDLE, &states);
         cpu.switch::<DynamicResched>(&switch, |_| identity(7));
         let samples = cpu.count_of(Metric::Resched);
         assert_eq!(samples, u64::from(is_pending));
@@ -644,13 +639,8 @@ fn a_task_is_handed_over() {
         let sleeper = thread_with(
             &(cpus.clone(), task.clone(), on_cpu.clone()),
             move |(cpus, task, on_cpu)| {
-                let switch = Switch {
-                    now: 100,
-                    prev: SLEEPER,
-                    prev_state: PrevState::new(false, 1),
-                    next: IDLE,
-                    state: &|_| &*task,
-                };
+                let states = |_| &*task;
+                let switch = Switch::new(100, SLEEPER, PrevState::new(false, 1), IDLE, &states);
                 cpus[0].switch::<Dynamic>(&switch, nobody);
                 on_cpu.store(false, Release);
             },
@@ -664,16 +654,12 @@ fn a_task_is_handed_over() {
             return;
         }
         TIMES.fetch_add(1, Relaxed);
-        let switch = Switch {
-            now: 130,
-            prev: IDLE,
-            prev_state: PrevState::new(false, 0),
-            next: Task {
-                last_queued: 120,
-                ..SLEEPER
-            },
-            state: &|_| &*task,
+        let next = Task {
+            last_queued: 120,
+            ..SLEEPER
         };
+        let states = |_| &*task;
+        let switch = Switch::new(130, IDLE, PrevState::new(false, 0), next, &states);
         cpus[1].switch::<Dynamic>(&switch, nobody);
         let sums = [
             Metric::Offcpu,
@@ -702,13 +688,7 @@ fn a_throttled_task_is_handed_over() {
             ..task(7)
         };
         let state = |_| &*task_state;
-        let switch = |now, prev, prev_state, next| Switch {
-            now,
-            prev,
-            prev_state,
-            next,
-            state: &state,
-        };
+        let switch = |now, prev, prev_state, next| Switch::new(now, prev, prev_state, next, &state);
         let preempted = PrevState::new(true, 1);
         let waker = thread_with(&task_state, move |task_state| {
             wake(110, task(7), &task_state)
@@ -1051,13 +1031,8 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
         let state = settled(TaskState::new());
         let cpu = records(0);
         let switch = |now, prev, next: Task| {
-            let switch = Switch {
-                now,
-                prev,
-                prev_state: PrevState::new(false, 0),
-                next,
-                state: &|_| &*state,
-            };
+            let states = |_| &*state;
+            let switch = Switch::new(now, prev, PrevState::new(false, 0), next, &states);
             let nobody = |_| Identity::default();
             let grouped = Grouped::new(nobody, &groups);
             cpu.switch::<Dynamic>(&switch, grouped);
@@ -1200,13 +1175,9 @@ fn slice_while_it_changes(first: usize) {
     let run = move |cpu: &Records, n: usize| {
         let state = TaskState::untracked();
         let who = |n| if is_idle(n) { IDLE } else { task(1) };
-        let switch = Switch {
-            now: STARTS[n],
-            prev: who(n - 1),
-            prev_state: PrevState::new(false, u32::from(is_idle(n))),
-            next: who(n),
-            state: &|_| &state,
-        };
+        let prev_state = PrevState::new(false, u32::from(is_idle(n)));
+        let states = |_| &state;
+        let switch = Switch::new(STARTS[n], who(n - 1), prev_state, who(n), &states);
         cpu.switch::<Dynamic>(&switch, |_| identity(1));
     };
     idle_at(&cpu, STARTS[0], |_| identity(0));
@@ -1259,13 +1230,9 @@ fn slice_of_a_group_while_it_ends() {
     settle(&groups);
     settle(&state);
     let switch = |cpu: &Records, groups: &Groups, state: &TaskState, now, prev: Task, next| {
-        let switch = Switch {
-            now,
-            prev,
-            prev_state: PrevState::new(false, u32::from(prev.pid != 0)),
-            next,
-            state: &|_| state,
-        };
+        let prev_state = PrevState::new(false, u32::from(prev.pid != 0));
+        let states = |_| state;
+        let switch = Switch::new(now, prev, prev_state, next, &states);
         cpu.switch::<Dynamic>(&switch, Grouped::new(|_| identity(1), groups));
     };
     state.set_task_group(task(1).id, user(1));

@@ -86,14 +86,9 @@ impl Watched {
     /// The task `pid` leaves the CPU.
     fn leave(&self, now: u64, pid: i32, end: Cause, state: &TaskState, next: Task) {
         let untracked = TaskState::untracked();
-        let switch = Switch {
-            now,
-            prev: task(pid),
-            prev_state: prev_state_of(end),
-            next,
-            // Only the state of task 1 is kept.
-            state: &|pid| if pid == 1 { state } else { &untracked },
-        };
+        // Only the state of task 1 is kept.
+        let state = |pid| if pid == 1 { state } else { &untracked };
+        let switch = Switch::new(now, task(pid), prev_state_of(end), next, &state);
         self.cpu.switch::<Dynamic>(&switch, &Watcher(self, pid));
     }
 

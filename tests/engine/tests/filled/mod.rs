@@ -110,17 +110,14 @@ pub(crate) fn run(cpus: &[Records], steps: &[Step]) {
         if next != 0 {
             wake(queued, task(next as i32), &tasks[next - 1]);
         }
-        let switch = Switch {
-            now,
-            prev: task(prev as i32),
-            prev_state: prev_state_of(step.end),
-            next: Task {
-                has_run: has_run[next],
-                last_queued: queued,
-                ..task(next as i32)
-            },
-            state: &|pid| &tasks[pid as usize - 1],
+        let entering = Task {
+            has_run: has_run[next],
+            last_queued: queued,
+            ..task(next as i32)
         };
+        let state = |pid| &tasks[pid as usize - 1];
+        let prev_state = prev_state_of(step.end);
+        let switch = Switch::new(now, task(prev as i32), prev_state, entering, &state);
         cpus[step.cpu].switch::<Dynamic>(&switch, |side| match side {
             Side::Prev => identity(prev),
             Side::Next => identity(next),

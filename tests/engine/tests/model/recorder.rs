@@ -552,20 +552,17 @@ impl Recorder {
                 next,
             } => {
                 let prev = prev.map(|(prev, _)| prev);
-                let switch = Switch {
-                    now,
-                    prev: shown(prev.as_ref()),
-                    prev_state: PrevState::new(preempt, prev_state),
-                    next: shown(next.as_ref()),
-                    state: &|pid| session.state(pid),
-                };
+                let prev_state = PrevState::new(preempt, prev_state);
+                let (leaving, entering) = (shown(prev.as_ref()), shown(next.as_ref()));
+                let state = |pid| session.state(pid);
+                let switch = Switch::new(now, leaving, prev_state, entering, &state);
                 let watcher = Watcher {
                     cpu: cpu as u32,
                     now,
                     prev: identify(prev.as_ref()),
                     next: identify(next.as_ref()),
                     seen: RefCell::new(&mut self.seen[cpu]),
-                    queued: switch.next.last_queued,
+                    queued: entering.last_queued,
                     log: self.logs.get(cpu),
                     ring: &self.rings[cpu],
                     idle: &self.idles[cpu],

@@ -32,7 +32,7 @@ use crate::engine::{
         task_state::{TaskState, Waiting},
     },
 };
-use testing::{prev_state_of, task, wake, Switch, Task};
+use testing::{prev_state_of, task, unescaped, wake, Switch, Task};
 
 /// Marsaglia's xorshift generator.
 pub struct Random(pub u64);
@@ -183,17 +183,13 @@ impl Machine {
         if next != 0 {
             wake(queued, task(next), &tasks[next as usize - 1]);
         }
-        let switch = Switch {
-            now: self.now,
-            prev: task(prev),
-            prev_state: prev_state_of(end),
-            next: Task {
-                has_run: self.has_run[next as usize],
-                last_queued: queued,
-                ..task(next)
-            },
-            state: &|pid| &tasks[pid as usize - 1],
+        let entering = Task {
+            has_run: self.has_run[next as usize],
+            last_queued: queued,
+            ..task(next)
         };
+        let state = |pid| &tasks[pid as usize - 1];
+        let switch = Switch::new(self.now, task(prev), prev_state_of(end), entering, &state);
         self.cpus[cpu]
             .switch::<Dynamic>(&switch, |side| identity(cpu, [prev, next][side as usize]));
         self.has_run[next as usize] = true;
@@ -435,17 +431,6 @@ fn pairs(line: &str) -> BTreeMap<&str, &str> {
     let words: Vec<_> = numbers.split(' ').collect();
     let pairs = words.chunks(2).map(|pair| (pair[0], pair[1]));
     pairs.chain([("name", name)]).collect()
-}
-
-/// Returns a name without the escapes of the text files.
-fn unescaped(name: &str) -> Vec<u8> {
-    let mut parts = name.split("\\x");
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
-        bytes.extend(&part.as_bytes()[2..]);
-    }
-    bytes
 }
 
 fn words32(numbers: &[u32]) -> Vec<u8> {
