@@ -129,30 +129,6 @@ proptest! {
     }
 }
 
-#[test]
-fn a_history_forgets_the_oldest() {
-    let last = 2 * SLICES as u64 + 7;
-    let slice = |number: u64| Slice {
-        task: identity(i32::try_from(number).expect("not so many"), 0),
-        since: 10 * number,
-        until: 10 * number + 10,
-    };
-    let slices: Vec<Slice> = (0..last).map(slice).collect();
-    for len in [
-        0,
-        1,
-        SLICES - 1,
-        SLICES,
-        SLICES + 1,
-        2 * SLICES,
-        2 * SLICES + 1,
-    ] {
-        let history = pushed(&slices[..len]);
-        let found: Vec<Slice> = history.between(0, u64::MAX).collect();
-        assert_eq!(found, slices[len.saturating_sub(SLICES)..len]);
-    }
-}
-
 /// Returns the tasks that had the CPU between `start` and `end`, and how much of the time is
 /// unaccounted for.
 fn blamed(slices: &[Slice], start: u64, end: u64) -> (Vec<Culprit>, u64) {
@@ -244,29 +220,5 @@ proptest! {
             let ran = culprits.map(|culprit| u128::from(culprit.ran)).sum::<u128>();
             prop_assert_eq!(ran + u128::from(outlier.missing), u128::from(value));
         }
-    }
-}
-
-/// The extremes: one task in all slices, and one task too many.
-#[test]
-fn at_most_32_culprits() {
-    for (tasks, missing) in [(1, 0), (31, 0), (32, 0), (33, 10), (64, 320)] {
-        let log = Log::default();
-        for number in 0..tasks {
-            log.slice(&Slice {
-                task: identity(number, 0),
-                since: 10 * u64::try_from(number).expect("not negative"),
-                until: 10 * u64::try_from(number).expect("not negative") + 10,
-            });
-        }
-        let end = 10 * u64::try_from(tasks).expect("not negative");
-        let sample = Sample::new(Metric::RunqWakeup, end, Cause::Wakeup, end);
-        let (outlier, culprits) = log
-            .report(1, &sample, &identity(1, 0), None)
-            .expect("always");
-        assert_eq!(outlier.missing, missing);
-        // The oldest tasks are named.
-        let pids: Vec<i32> = culprits.map(|culprit| culprit.task.pid).collect();
-        assert_eq!(pids, (0..tasks.min(32)).collect::<Vec<_>>());
     }
 }

@@ -104,19 +104,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn a_later_verdict_replaces_an_earlier_one(
-        id in any_id(),
-        task_groups in vec((any_group(), any::<bool>()), 1..8),
-    ) {
-        let state = TaskState::new();
-        for (group, is_kernel_thread) in task_groups {
-            let task_group = TaskGroup::new(group, is_kernel_thread);
-            prop_assert!(state.set_task_group(id, task_group));
-            prop_assert_eq!(state.task_group(id), task_group);
-        }
-    }
-
     /// All tasks without room share one state, which must never change.
     #[test]
     fn without_room_nothing_is_written(id in any_id(), group in any_group()) {

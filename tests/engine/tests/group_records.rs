@@ -386,14 +386,6 @@ fn named(records: &GroupRecords) -> BTreeMap<u32, (u64, u64)> {
         .collect()
 }
 
-#[test]
-fn as_many_neighbours_as_have_room_are_exact() {
-    // A wait of 0 takes a place as well.
-    let waits = [(7, 0), (8, 5), (9, 0), (3, 100), (7, 1), (9, 0), (3, 11)];
-    assert_eq!(by_group(&waits).len(), NEIGHBOURS);
-    assert_eq!(named(after(&waits).of(0)), by_group(&waits));
-}
-
 /// The neighbour that is found first makes way for one with more than twice its time.
 #[test]
 fn a_neighbour_with_more_than_twice_the_time_comes_first() {

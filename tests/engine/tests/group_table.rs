@@ -450,28 +450,3 @@ fn long_sums_are_absorbed() {
     }
     assert_eq!(from.sum(GroupMetric::Oncpu), 0);
 }
-
-/// The neighbour that ends most waits is found first: it is not at the end of the list for ever.
-#[test]
-fn neighbours_change_places() {
-    let groups = Groups::without_histograms(2, Scheme::DEFAULT);
-    for number in 2..6 {
-        groups.wait(1, user(number), 10);
-    }
-    let first = || {
-        groups
-            .of(1)
-            .neighbours()
-            .next()
-            .map(|(group, ..)| group.number())
-    };
-    assert_eq!(first(), Some(2));
-    for _ in 0..10 {
-        groups.wait(1, user(5), 10);
-    }
-    assert_eq!(first(), Some(5));
-    assert_eq!(
-        neighbours(groups.of(1)),
-        BTreeMap::from([(2, (1, 10)), (3, (1, 10)), (4, (1, 10)), (5, (11, 110))])
-    );
-}
