@@ -13,9 +13,9 @@ from harness import raw
 from harness.chains import ENDS, PARTS, chains
 from harness.groups import groups
 from harness.outliers import escaped
-from harness.test import (DEBUGFS, IS_RT, KO, about_numbers, busy, check_laws, cpu1, eq, fails, fails_with, has_clock,
-                          load, measure, messages, note, parameter, read, reset, run, skip, spawn, state_of, status,
-                          unload, value, wait_until, within, write, write_file)
+from harness.test import (DEBUGFS, IS_RT, KO, busy, check_laws, cpu1, eq, fails, fails_with, has_clock, load, measure,
+                          messages, note, parameter, read, reset, run, skip, spawn, state_of, status, unload, value,
+                          wait_until, within, write, write_file)
 from harness.trace import Instance
 
 MS = 10**6
@@ -373,22 +373,13 @@ def test_chain_unload():
             unload()
 
 
-def test_chain_messages():
-    """Short messages in both directions, without a threshold: chains cost what they cost, and change nothing."""
-    about_numbers()
-    load("chain=256")
-    messages(50)
-    measure(0)
-    check_laws()
-    eq("no outlier, no chain", chains(), [])
-
-
 def test_chain_groups():
     """With groups, with long waits and with other metrics, too, the laws hold."""
     for parameters in (("group_by=comm",), ("metrics=all",), ("group_by=process", "metrics=all", "precision=3")):
         load("chain=512", *parameters)
         write("long_wait_ns", 1000)
         messages(20)
+        eq("chains without a threshold", chains(), [])
         write("threshold_ns/offcpu", MS // 10)
         messages(20)
         measure(0)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Every event is switched on and off, filtered, and counted by its fields, like any of the kernel's."""
 
+import os
 import re
+import shutil
 import time
 
-from harness.test import (EVENTFS, EVENTS, TRACEFS, Wrong, about_texts, append_file, assert_gone, eq, expedite_rcu,
-                          load, load_all, measure, messages, needs, note, unload, within, write,
+from harness.listeners import scratch
+from harness.test import (EVENTFS, EVENTS, TRACEFS, Wrong, about_texts, append_file, assert_gone, bursts, eq,
+                          expedite_rcu, load, load_all, measure, messages, needs, note, run, unload, within, write,
                           write_file)
 from harness.trace import clear, enable, entries, fields, hits, lines, of_event, outliers_of
 
@@ -103,3 +106,37 @@ def test_event_hist_fields():
         eq(f"triggers of {event}", re.findall("^hist", (EVENTFS / event / "trigger").read_text(), re.MULTILINE), [])
     unload()
     assert_gone()
+
+
+def only(pattern: str) -> None:
+    """Asserts that all lines match the pattern, and that there are some."""
+    found = lines()
+    eq("what the filter let pass", [line for line in found if not re.search(pattern, line)], [])
+    within("what the filter let pass", 1, len(found))
+
+
+def test_event_filter():
+    load()
+    napper = scratch() / "napper"
+    shutil.copy(str(shutil.which("sleep")), napper)
+    with bursts():
+        write_file(EVENTFS / "oncpu/filter", 'comm == "napper"')
+        enable("oncpu")
+        run(napper, "0.1")
+        enable("oncpu", False)
+        only("comm=napper")
+
+        # This process leaves the CPU while it sleeps.
+        write_file(EVENTFS / "oncpu/filter", f"pid == {os.getpid()}")
+        clear()
+        enable("oncpu")
+        time.sleep(0.1)
+        enable("oncpu", False)
+        only(f"pid={os.getpid()} ")
+
+        write_file(EVENTFS / "offcpu/filter", "cause == 1 && duration_ns > 1000000")
+        clear()
+        enable("offcpu")
+        time.sleep(0.5)
+        enable("offcpu", False)
+        only("duration_ns=[0-9]{7,} cause=interruptible group=0$")

@@ -11,49 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 from harness import cgroup
-from harness.groups import Group, begin, check_group_laws, groups, of_group
+from harness.groups import Group, begin, check_group_laws, groups
 from harness.test import (CULPRITS, WORK, Wrong, about_numbers, eq, load, measure, note, run, spawn, value, within,
                           write_file)
 from harness.trace import Instance
-
-# --- cgroups ---
-
-
-def test_groups_cpu_stat():
-    """The kernel accounts the same time: what its clock leaves out, such as interrupts, is less than 2 %. Its
-    clock and ours are read at different moments of a switch. A busy host may stop a CPU between them for so
-    long that the test needs another attempt."""
-    about_numbers()
-    cgroup.on()
-    load()
-    for attempt in range(3):
-        if agrees_with_cpu_stat(attempt):
-            return
-    raise Wrong("the kernel says something else, three times")
-
-
-def agrees_with_cpu_stat(attempt):
-    """Lets processes run in three cgroups, and returns whether their groups and the kernel agree."""
-    busy, half, messages = cgroup.make(*(f"{name}{attempt}" for name in ("busy", "half", "messages")))
-    begin("cgroup")
-    # A process that begins and ends there has no time elsewhere.
-    pauses = "while :; do read -rt 0.002 < <(:) || :; for ((i = 0; i < 99; i++)); do :; done; done"
-    pids = [cgroup.start_in(busy.name, "timeout", "4", "sh", "-c", "while :; do :; done"),
-            cgroup.start_in(half.name, "timeout", "4", "bash", "-c", pauses)]
-    cgroup.run_in(messages.name, "hackbench", "--groups", "1", "--loops", "20")
-    for pid in pids:
-        os.waitpid(pid, 0)
-    measure(0)
-    check_group_laws()
-    good = True
-    for folder in busy, half, messages:
-        usage = 1000 * int(re.search(r"^usage_usec (\d+)", (folder / "cpu.stat").read_text(), re.MULTILINE)[1])
-        total = of_group(f"/schedhist/{folder.name}", "oncpu_sum_ns")
-        more = (total - usage) * 10000 // usage
-        note(f"{folder.name}: {total} ns, the kernel says {usage} ns, {more} in 10000 more")
-        good &= abs(total - usage) <= usage / 50 + 1000000
-    return good
-
 
 # --- processes and threads ---
 

@@ -5,8 +5,8 @@ import errno
 import re
 
 from harness import log
-from harness.test import (DEBUGFS, METRICS, bursts, check_laws, eq, fails, helper, load, load_all, measure, messages,
-                          note, read, refuses_all, run, status, value, within, write, write_file)
+from harness.test import (DEBUGFS, METRICS, eq, fails, helper, load, measure, messages, note, read, refuses_all, run,
+                          status, value, within, write, write_file)
 
 
 def threshold(metric: str, ns: str | int) -> None:
@@ -77,17 +77,6 @@ def test_outlier_thresholds():
     for metric in METRICS:
         if metric != "runq":
             eq(f"threshold of {metric}", value(f"threshold_ns/{metric}"), "none")
-
-
-def test_outlier_thresholds_often():
-    """Thresholds come and go, and outliers with them, while everything runs."""
-    load_all()
-    with bursts():
-        for i in range(30):
-            threshold(METRICS[i % len(METRICS)], ["none", 1][i % 2])
-            read("outliers")
-    measure(0)
-    check_laws()
 
 
 def test_outlier_refused():

@@ -5,9 +5,8 @@ import errno
 import os
 from pathlib import Path
 
-from harness.test import (CONTROLS, DEBUGFS, EVENTFS, OF_LOADED, PARAMETERS, TRACEFS, as_nobody, become_nobody,
-                          defer, eq, fails, fails_with, in_child, insert, load, needs, note, perf_event_open, run,
-                          unload, write_file)
+from harness.test import (DEBUGFS, EVENTFS, OF_LOADED, PARAMETERS, TRACEFS, as_nobody, become_nobody, defer, eq, fails,
+                          fails_with, in_child, insert, load, needs, note, perf_event_open, run, unload, write_file)
 
 DEBUG = Path("/sys/kernel/debug")
 
@@ -33,19 +32,6 @@ def open_to_all():
     for path in (DEBUG, TRACEFS):
         run("mount", "-o", "remount,mode=755", path)
         defer(run, "mount", "-o", "remount,mode=700", path)
-
-
-def test_permissions_modes():
-    load()
-    paths = DEBUGFS, *DEBUGFS.rglob("*")
-    found = [(path.relative_to(DEBUGFS).as_posix(), path.lstat()) for path in paths]
-    files = {name: stat.st_mode & 0o7777 for name, stat in found if not stat.st_mode & 0o40000}
-    eq("files with another mode", [name for name, mode in files.items() if mode not in (0o400, 0o600, 0o200)], [])
-    writable = [name for name, mode in files.items() if mode & 0o222 and not name.startswith("threshold_ns/")]
-    eq("files that can be written", sorted(writable), sorted([*CONTROLS, "reset"]))
-    eq("what is not root's", [name for name, stat in found if stat.st_uid or stat.st_gid], [])
-    folders = [name for name, stat in found if stat.st_mode & 0o40000 and stat.st_mode & 0o022]
-    eq("folders others can write to", folders, [])
 
 
 def test_permissions_closed():

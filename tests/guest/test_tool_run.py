@@ -14,9 +14,9 @@ from typing import Any
 from harness import cgroup
 from harness.kernel import has_symbol
 from harness.listeners import Bpftrace
-from harness.test import (CPU1, DEBUGFS, EVENTFS, THOROUGH, TRACEFS, WORK, Wrong, about_numbers, allow, bursts, cpus,
-                          defer, eq, expedite_rcu, helper, hog, lines_of, load, matches, needs, note, run, skip, spawn,
-                          start, state_of, value, wait_until, within, write, write_file)
+from harness.test import (CPU1, DEBUGFS, EVENTFS, TRACEFS, WORK, Wrong, about_numbers, allow, bursts, cpus, defer, eq,
+                          expedite_rcu, helper, hog, lines_of, load, matches, needs, note, run, skip, spawn, start,
+                          state_of, value, wait_until, within, write, write_file)
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           objects, says, soon_grouped_by, tool, unload_under_readers)
 from test_chain import wake_in_turn
@@ -66,6 +66,17 @@ def test_tool_run():
     write("group_by", "comm")
     says(tool("run", "--", "true").err, "only the machine is measured", of_machine)
     grouped_by("comm")
+    # In a list it has a rule of its own, whatever ends it, and leaves those of others.
+    write("group_by", "list")
+    write("group_rules", "add theirs comm nobody*")
+    said = tool("run", "-r", "3", "--", "sh", "-c", "true; true")
+    says(said.err, "command: ", "match one of the 1 earlier rules in group_rules")
+    tool("run", "--", "/no/such/command", status=127)
+    job = Job("run", "--", "sleep", "100")
+    rules_become("theirs", f"schedhist-run-{job.pid}")
+    says(job.ends(143, signal.SIGTERM).err, "command: ")
+    eq("the rules", rules(), ["theirs"])
+    grouped_by("list")
 
 
 def of_command(text: str, metric: str) -> dict[str, Any]:
@@ -111,49 +122,6 @@ def rules() -> list[str]:
 
 def rules_become(*names: str) -> None:
     wait_until(f"the rules {names}", lambda: rules() == list(names))
-
-
-def test_tool_run_list():
-    """Where tasks are grouped by a list, each run has a rule of its own there, and leaves those of others."""
-    begin()
-    if not THOROUGH:
-        skip("test_tool_children has a list, too; this is for --thorough")
-    write("group_by", "list")
-    write("group_rules", "add theirs comm nobody*")
-    one = run_until_over()
-    of_one = f"schedhist-run-{one.pid}"
-    rules_become("theirs", of_one)
-    # It executes another program and has a child that outlives it.
-    two = tool("run", "-j", "--", "sh", "-c", "sleep 5 > /dev/null 2>&1 & exec sleep 0.1")
-    eq("the rules", rules(), ["theirs", of_one])
-    Path("over").touch()
-    said = one.ends(0)
-    eq("the rules", rules(), ["theirs"])
-    # `run` notes that there are earlier rules.
-    check_counts("one", lines_of_json(said.err), 500, 3000)
-    check_counts("two", lines_of_json(two.err), 1, 500)
-    said = tool("run", "-r", "3", "--", "sh", "-c", "true; true")
-    says(said.err, "command: ", "match one of the 1 earlier rules in group_rules")
-    tool("run", "--", "/no/such/command", status=127)
-    eq("the rules", rules(), ["theirs"])
-    job = Job("run", "--", "sleep", "100")
-    rules_become("theirs", f"schedhist-run-{job.pid}")
-    says(job.ends(143, signal.SIGTERM).err, "command: ")
-    eq("the rules", rules(), ["theirs"])
-    # A rule is left by what cannot be handled, and the next run removes it.
-    job = Job("run", "--", "sleep", "5")
-    rules_become("theirs", f"schedhist-run-{job.pid}")
-    job.kill()
-    eq("the rules", rules(), ["theirs", f"schedhist-run-{job.pid}"])
-    tool("run", "--", "true")
-    eq("the rules", rules(), ["theirs"])
-    grouped_by("list")
-    # Where there are no cgroups, run begins a list and ends it.
-    write("group_by", "none")
-    if cgroup.is_mounted() and subprocess.run(["umount", cgroup.ROOT], check=False).returncode:
-        return
-    says(tool("run", "--", "sh", "-c", "true; true").err, "command: ")
-    grouped_by("none")
 
 
 def switches_of(pid: int) -> int:
