@@ -82,7 +82,7 @@ test:
 	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
 
 ## test-matrix  run all guest tests on all kernels, stock and our own; ends with a table (KERNELS=)
-#              Unless KERNELS= is given, first tests the engine under sanitizers, and what of the test bed takes long.
+#              Unless KERNELS= is given, first tests the engine under AddressSanitizer, and what of the test bed takes long.
 test-matrix:
 	$(if $(KERNELS),,@scripts/bed/root -- tests/engine/run sanitize all && tests/bed/run arm64 next)
 	@tests/matrix $(KERNELS)
