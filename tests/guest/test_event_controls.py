@@ -10,7 +10,7 @@ from harness.listeners import scratch
 from harness.test import (EVENTFS, EVENTS, TRACEFS, Wrong, about_texts, append_file, assert_gone, bursts, eq,
                           expedite_rcu, load, load_all, measure, messages, needs, note, run, unload, within, write,
                           write_file)
-from harness.trace import clear, enable, entries, fields, hits, lines, of_event, outliers_of
+from harness.trace import Instance, clear, enable, entries, fields, hits, lines, of_event, outliers_of
 
 SYSTEM = EVENTFS / "enable"
 SET_EVENT = TRACEFS / "set_event"
@@ -60,15 +60,16 @@ def test_event_alone():
     load_all("chain=64")
     write("long_wait_ns", 1)
     outliers_of("runq")
-    for event in EVENTS:
-        clear()
-        enable(event)
-        messages(1)
-        enable(event, False)
-        number = entries()
-        found = {of_event(line).partition(":")[0] for line in lines()}
-        time.sleep(0.1)
-        eq(f"entries of the trace after {event} was switched off", entries(), number)
+    traces = {event: Instance(event, name=f"schedhist_{event}", kilobytes=1024) for event in EVENTS}
+    messages(1)
+    for event, trace in traces.items():
+        enable(event, False, trace.path)
+    numbers = {event: entries(trace.path) for event, trace in traces.items()}
+    messages(1)
+    eq("entries of the traces after the events were switched off",
+       {event: entries(trace.path) for event, trace in traces.items()}, numbers)
+    for event, trace in traces.items():
+        found = {of_event(line).partition(":")[0] for line in trace.lines()}
         eq(f"events with {event} on", found - RARE, {event} - RARE)
         if found - {event}:
             raise Wrong(f"{found} with {event} on")
