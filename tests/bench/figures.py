@@ -62,15 +62,6 @@ def table(title: str, files: list[str]) -> None:
             print(f"{row:{width}}" + "".join(f"{text:>12}" for text in texts).rstrip())
 
 
-def markdown(files: list[str]) -> None:
-    columns, rows = arranged(read(files))
-    print("| what | " + " | ".join(columns) + " |")
-    print("| --- |" + " ---: |" * len(columns))
-    for row, cells in rows.items():
-        texts = (f"{cells[column]:.0f}" if column in cells else "-" for column in columns)
-        print(f"| {row} | " + " | ".join(texts) + " |")
-
-
 def budget(file: str) -> dict[tuple[str, str, str], float]:
     maxima = {}
     for number, line in enumerate(Path(file).read_text().splitlines(), 1):
@@ -124,11 +115,9 @@ def main() -> None:
                            'standard input')
     part.add_argument("part", help="that of lines that have none")
     for name, first, text in (("table", "title", "print a table for each part, with a line for each row"),
-                              ("markdown", None, "the same, in Markdown"),
                               ("check", "budget", "fail if a figure is above its maximum")):
         command = what.add_parser(name, help=text)
-        if first:
-            command.add_argument(first)
+        command.add_argument(first)
         command.add_argument("files", nargs="*", metavar="FILE")
     command.add_argument("--but", metavar="BUDGET", help="another one, whose maxima count instead")
     arguments = parser.parse_args()
@@ -137,8 +126,6 @@ def main() -> None:
             to_json(arguments.part)
         case "table":
             table(arguments.title, arguments.files)
-        case "markdown":
-            markdown(arguments.files)
         case "check":
             check(arguments.budget, arguments.but, arguments.files)
 
