@@ -12,20 +12,13 @@ use std::{env, fs, path::Path};
 use schedhist_engine::engine::{
     self,
     chain::{Chain, ChainSlice, Context, End, Hop, KeptSlice, Link, Start, Walked},
-    format::raw::{self, Sink},
+    format::raw,
     group::Group,
     idle::WaitSums,
     metric::Metric,
     switch::{sample::Cause, Sample},
 };
-
-struct Bytes(Vec<u8>);
-
-impl Sink for Bytes {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
-}
+use schedhist_engine::testing::Bytes;
 
 const GROUPS: &str = "# schedhist groups version 1
 group_by comm

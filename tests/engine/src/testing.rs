@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::engine::{
     cell::Cell,
+    format::raw::Sink,
     group::task_group::Group,
     histogram::bucket::Scheme,
     idle::Distance,
@@ -63,6 +64,16 @@ pub fn next_random(random: &mut u64) -> u64 {
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1);
     *random
+}
+
+/// A binary snapshot.
+#[derive(Debug, Default)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Sink for Bytes {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
 }
 
 /// Sets its flag at the end, even of a test that fails.

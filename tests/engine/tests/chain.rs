@@ -19,6 +19,7 @@ use schedhist_engine::engine::{
     outlier::KEPT,
     switch::sample::{Cause, Sample},
 };
+use schedhist_engine::testing::Bytes;
 
 type Rings = Vec<Ring<Vec<SliceCells>>>;
 
@@ -658,18 +659,11 @@ fn kept_chains() {
 
 #[test]
 fn chains_in_raw() {
-    struct Bytes(Vec<u8>);
-    impl raw::Sink for Bytes {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.extend_from_slice(bytes);
-        }
-    }
-
     let chains = LastChains::default();
     keep(&chains, 7);
     let mut hops = [Hop::NONE; HOPS];
     let chain: Chain = chains.read(7, &mut hops).expect("it is kept");
-    let mut out = Bytes(Vec::new());
+    let mut out = Bytes::default();
     raw::chain(&mut out, 1, &chain, &hops[..3]);
     let words: Vec<u32> = { out.0.chunks(4) }
         .map(|word| u32::from_le_bytes(word.try_into().unwrap()))

@@ -20,7 +20,7 @@ use schedhist_engine::engine::{
     self,
     format::{
         groups::Head,
-        raw::{self, Info, Length, Sink},
+        raw::{self, Info, Length},
     },
     group::{
         reading::{GroupReading, Members},
@@ -42,7 +42,7 @@ use schedhist_engine::engine::{
         task_state::Waiting,
     },
 };
-use schedhist_engine::testing::{idle_at, next_random, records, Records, SetAtEnd};
+use schedhist_engine::testing::{idle_at, next_random, records, Bytes, Records, SetAtEnd};
 
 #[path = "../../../tools/schedhist/core/src/raw/mod.rs"]
 #[allow(
@@ -59,15 +59,6 @@ mod listing;
 use decoder::{decode, Histogram, Names, Reader, SliceInProgress};
 use filled::Before;
 use grouped::Groups;
-
-#[derive(Default)]
-struct Bytes(Vec<u8>);
-
-impl Sink for Bytes {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
-}
 
 fn info(scheme: Scheme, cpus: &[Records]) -> Info {
     Info {

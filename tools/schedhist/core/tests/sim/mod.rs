@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::{
     cell::Cell,
-    format::raw::{self, Info, Sink},
+    format::raw::{self, Info},
     group::records::{group_scheme, CulpritKind, GroupCounter, GroupMetric},
     histogram::{
         bucket::{Precision, Scheme},
@@ -32,7 +32,7 @@ use crate::engine::{
         task_state::{TaskState, Waiting},
     },
 };
-use testing::{prev_state_of, task, unescaped, wake, Switch, Task};
+use testing::{prev_state_of, task, unescaped, wake, Bytes, Switch, Task};
 
 /// Marsaglia's xorshift generator.
 pub struct Random(pub u64);
@@ -44,14 +44,6 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0 >> 8
-    }
-}
-
-struct Bytes(Vec<u8>);
-
-impl Sink for Bytes {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
     }
 }
 
@@ -205,7 +197,7 @@ impl Machine {
             scheme: self.scheme,
             cpus: self.cpus.len() as u32,
         };
-        let mut bytes = Bytes(Vec::new());
+        let mut bytes = Bytes::default();
         let cpus = self
             .cpus
             .iter()
