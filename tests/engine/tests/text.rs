@@ -247,6 +247,7 @@ fn what_is_refused_is_quoted() {
     for (input, expected) in [
         (&b"2"[..], "\"2\""),
         (b"", "\"\""),
+        (b" ~", "\" ~\""),
         (
             b"a \"b\"\\\0\n\xff",
             "\"a \\x22b\\x22\\x5c\\x00\\x0a\\xff\"",
