@@ -139,8 +139,13 @@ fn is_glob(glob: &[u8]) -> bool {
 /// `*` matches any bytes, none included; `?` any byte; `[a-z]` one of a set of bytes, and `[!a-z]`
 /// one that is not in it. A backslash takes the next byte as it is. A bracket that is not closed
 /// stands for itself.
+///
+/// The number of steps is at most twice the length of `glob` for each byte of `name`.
 pub fn matches_glob(glob: &[u8], name: &[u8]) -> bool {
     let (mut rest, mut left) = (glob, name);
+    // How many bytes are behind the last bracket that may close a set.
+    let behind = glob.iter().rev().position(|byte| *byte == b']');
+    let behind = behind.unwrap_or(glob.len());
     // What follows the last asterisk, and where the name goes on if that takes one byte more.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
@@ -151,7 +156,7 @@ pub fn matches_glob(glob: &[u8], name: &[u8]) -> bool {
             }
             (None, None) => return true,
             (Some(_), Some((byte, others))) => {
-                matches_byte(rest, *byte).map(|after| (after, others))
+                matches_byte(rest, *byte, behind).map(|after| (after, others))
             }
             _ => None,
         };
@@ -167,11 +172,12 @@ pub fn matches_glob(glob: &[u8], name: &[u8]) -> bool {
 }
 
 /// If the first element of `glob`, which is no asterisk, matches `byte`, returns what follows it.
-fn matches_byte(glob: &[u8], byte: u8) -> Option<&[u8]> {
+/// Only with more than `behind` bytes there may be the end of a set in it.
+fn matches_byte(glob: &[u8], byte: u8, behind: usize) -> Option<&[u8]> {
     let (is_match, after) = match glob {
         [b'?', after @ ..] => (true, after),
         [b'\\', escaped, after @ ..] => (*escaped == byte, after),
-        [b'[', set @ ..] => match matches_set(set, byte) {
+        [b'[', set @ ..] if set.len() > behind => match matches_set(set, byte) {
             Some(found) => found,
             None => (byte == b'[', set),
         },
