@@ -62,7 +62,7 @@ use crate::{
 pub(crate) struct Limits {
     /// The maximum number of groups, besides [`Group::OTHER`].
     pub(crate) groups: u32,
-    /// The maximum memory of their records, in bytes; 0 for no limit.
+    /// The maximum memory of their records and tables, in bytes; 0 for no limit.
     pub(crate) memory: u64,
 }
 
@@ -127,7 +127,7 @@ impl Groups {
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         };
         let scheme = group_scheme(scheme);
-        let tables = GroupRegistry::memory(limit);
+        let tables = GroupRegistry::memory(&kind, limit);
         // With "other" and "gone".
         let memories = GroupMemories::new(limit + 2, scheme, memory.saturating_sub(tables))?;
         let retired = no_groups(limits.groups)?;

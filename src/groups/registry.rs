@@ -123,16 +123,11 @@ impl GroupRegistry {
             Kind::Cgroup | Kind::List => cgroup::path_buffer(GFP_KERNEL)?,
             _ => KVec::new(),
         };
-        let most = Self::entries(limit);
+        let (most, by_name) = Self::entries(kind, limit);
         let mut names = KVVec::with_capacity(limit, GFP_KERNEL)?;
         for _ in 0..limit {
             names.push(KVec::new(), GFP_KERNEL)?;
         }
-        // The others are found by their keys alone.
-        let by_name = match kind {
-            Kind::Cgroup | Kind::List => most,
-            _ => 0,
-        };
         let mut rules = KVec::new();
         if let Kind::List = kind {
             rules = KVec::with_capacity(u64::BITS as usize, GFP_KERNEL)?;
@@ -170,14 +165,21 @@ impl GroupRegistry {
         })
     }
 
-    fn entries(limit: usize) -> usize {
-        GroupTable::<KVVec<Place>, KVVec<Entry>>::entries(limit)
+    /// Returns how many entries find up to `limit` groups by their keys, and how many by their
+    /// names.
+    fn entries(kind: &Kind, limit: usize) -> (usize, usize) {
+        let most = GroupTable::<KVVec<Place>, KVVec<Entry>>::entries(limit);
+        match kind {
+            Kind::Cgroup | Kind::List => (most, most),
+            _ => (most, 0),
+        }
     }
 
-    /// Returns how much memory the table of up to `limit` groups takes, in bytes.
-    pub(super) fn memory(limit: usize) -> usize {
+    /// Returns how much memory the tables of up to `limit` groups take, in bytes.
+    pub(super) fn memory(kind: &Kind, limit: usize) -> usize {
         let of_place = size_of::<Place>() + size_of::<KVec<u8>>();
-        limit * of_place + Self::entries(limit) * size_of::<Entry>()
+        let (by_key, by_name) = Self::entries(kind, limit);
+        limit * of_place + (by_key + by_name) * size_of::<Entry>()
     }
 
     /// Returns the group of `key`, which is named after `namesake`, or makes one.
@@ -232,10 +234,12 @@ impl GroupRegistry {
 
     /// If a sweep is wanted, returns after how many milliseconds it may begin.
     pub(super) fn take_wanted_sweep(&mut self) -> Option<Msecs> {
+        if !mem::take(&mut self.wants_sweep) {
+            return None;
+        }
         let left = self.next_sweep.saturating_sub(local_clock());
         // Rounded up, and at most the pause, though the clocks of two CPUs may differ.
-        let left = (left.div_ceil(NSEC_PER_MSEC) as Msecs).min(self.pause);
-        mem::take(&mut self.wants_sweep).then_some(left)
+        Some((left.div_ceil(NSEC_PER_MSEC) as Msecs).min(self.pause))
     }
 
     /// Returns the group with this name, dead or alive, unless it is retired.

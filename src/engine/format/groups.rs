@@ -56,7 +56,7 @@ pub struct Head {
     pub refused: u64,
     /// The number of decisions for which there was no memory.
     pub no_memory: u64,
-    /// The memory of their records, in bytes.
+    /// The memory of their records and tables, in bytes.
     pub memory: usize,
     /// The number of groups that gave up their places.
     pub gone: u64,
