@@ -28,6 +28,7 @@ use kernel::{
 
 use crate::{
     boundary::abstractions::{
+        context::cond_resched,
         is_online,
         new_irq_work,
         zeroed_slice,
@@ -66,7 +67,7 @@ struct Slot {
     closed: AtomicBool,
 }
 
-// SAFETY: A slot consists of integers and a pointer that may be null.
+// SAFETY: A slot consists of integers, a pointer that may be null, and a bool.
 unsafe impl Zeroable for Slot {}
 
 // SAFETY: It consists of integers. They are all 0, as in `GroupPlacement::default()`.
@@ -99,6 +100,8 @@ pub(crate) struct GroupMemory {
     occupant: Occupant,
     current: AtomicPtr<Slot>,
     slots: KVBox<[Slot]>,
+    /// Whether histograms were requested for one of them since they were last allocated.
+    has_wanted: AtomicBool,
     /// As many as there are slots.
     placements: KVBox<[GroupPlacement]>,
     /// The cells of groups without histograms.
@@ -127,6 +130,7 @@ impl GroupMemory {
             occupant: Occupant::default(),
             current: AtomicPtr::new(ptr::from_ref(first).cast_mut()),
             slots,
+            has_wanted: AtomicBool::new(false),
             placements: zeroed_slice(number, groups)?,
             unread,
         };
@@ -244,6 +248,10 @@ impl GroupMemory {
 
     /// Allocates the histograms that are wanted, as far as `budget` allows.
     fn fill(&self, number: u32, budget: &Budget) {
+        // Pairs with the release in `want()`. A request that comes after this queues the work anew.
+        if !self.has_wanted.swap(false, Acquire) {
+            return;
+        }
         for slot in self.slots.iter() {
             if slot.state.load(Relaxed) != WANTED {
                 continue;
@@ -314,6 +322,7 @@ impl Job for Allocator {
         let _changing = self.changing.lock();
         for (number, memory) in self.cpus.numbered() {
             memory.fill(number, &self.budget);
+            cond_resched();
         }
     }
 }
@@ -394,16 +403,20 @@ impl GroupMemories {
     }
 
     /// Makes `gone` the neighbour wherever one of `groups` is, and calls `renamed` with that group.
-    /// A switch that is in progress may undo it.
+    /// A switch that is in progress may undo it. Sleeps.
     pub(crate) fn rename_neighbours(
         &self,
         groups: &GroupSet<KVVec<u64>>,
         gone: Group,
         mut renamed: impl FnMut(Group),
     ) {
-        for slot in self.cpus().flat_map(|(_, cpu)| cpu.slots.iter()) {
-            let is_it = |group| groups.contains(group);
-            slot.records.rename_neighbours(is_it, gone, &mut renamed);
+        for (_, cpu) in self.cpus() {
+            for slot in cpu.slots.iter() {
+                let is_it = |group| groups.contains(group);
+                slot.records.rename_neighbours(is_it, gone, &mut renamed);
+            }
+            // There may be thousands of groups, on as many CPUs.
+            cond_resched();
         }
     }
 
@@ -416,11 +429,14 @@ impl GroupMemories {
         }
     }
 
-    /// Requests histograms for `slot` of this CPU, unless they were requested before.
-    fn want(&self, slot: &Slot) {
+    /// Requests histograms for `slot` of `memory`, that of this CPU, unless they were requested
+    /// before.
+    fn want(&self, memory: &GroupMemory, slot: &Slot) {
         // Only this CPU changes `UNUSED`.
         if slot.state.load(Relaxed) == UNUSED {
             slot.state.store(WANTED, Relaxed);
+            // Pairs with the acquire in `fill()`.
+            memory.has_wanted.store(true, Release);
             self.work.queue();
         }
     }
@@ -506,12 +522,12 @@ impl<M: AsRef<GroupMemories>> CpuGroups for ThisCpuGroups<'_, M> {
 
     #[inline(always)]
     fn want_buckets(&self) {
-        want_buckets(self.slot, self.memories);
+        want_buckets(self.memory, self.slot, self.memories);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn want_buckets(slot: &Slot, memories: &impl AsRef<GroupMemories>) {
-    memories.as_ref().want(slot);
+fn want_buckets(memory: &GroupMemory, slot: &Slot, memories: &impl AsRef<GroupMemories>) {
+    memories.as_ref().want(memory, slot);
 }
