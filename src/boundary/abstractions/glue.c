@@ -440,6 +440,11 @@ void schedhist_spin_lock(spinlock_t *lock)
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
 		unsigned long flags;
 
+		/*
+		 * For itself, and not only within spin_lock(): what becomes due
+		 * meanwhile preempts once interrupts are back on.
+		 */
+		preempt_disable();
 		local_irq_save(flags);
 		if (__this_cpu_inc_return(locks_held) == 1)
 			__this_cpu_write(flags_before, flags);
@@ -450,8 +455,11 @@ void schedhist_spin_lock(spinlock_t *lock)
 void schedhist_spin_unlock(spinlock_t *lock)
 {
 	spin_unlock(lock);
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !__this_cpu_dec_return(locks_held))
-		local_irq_restore(__this_cpu_read(flags_before));
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		if (!__this_cpu_dec_return(locks_held))
+			local_irq_restore(__this_cpu_read(flags_before));
+		preempt_enable();
+	}
 }
 
 unsigned long schedhist_irq_save(void)

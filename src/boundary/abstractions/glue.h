@@ -274,13 +274,12 @@ u64 schedhist_local_clock(void);
 void schedhist_cpus_read_lock(void);
 void schedhist_cpus_read_unlock(void);
 
-/* For assertions only: defined with CONFIG_RUST_DEBUG_ASSERTIONS. */
-bool schedhist_irqs_disabled(void);
-
 /* For loops that take long on kernels that do not preempt them. */
 void schedhist_cond_resched(void);
 
-/* Also for assertions only. Always false without CONFIG_PREEMPT_COUNT. */
+/* For assertions only: defined with CONFIG_RUST_DEBUG_ASSERTIONS. */
+bool schedhist_irqs_disabled(void);
+/* Always false without CONFIG_PREEMPT_COUNT. */
 bool schedhist_preemptible(void);
 
 #ifndef HAVE_SCHED_EXIT_TP
