@@ -312,10 +312,8 @@ impl<P: Deref<Target = [SliceCells]>> Ring<P> {
     /// Records that a softirq of this kind begins to run on this CPU, and whose doing it is.
     pub fn run_softirq(&self, kind: u32, of: SoftirqOf) {
         let raised = self.raised.get(kind as usize);
-        let by = raised.and_then(|raised| Link::from_bits(raised.get()));
-        if let Some(raised) = raised {
-            raised.set(0);
-        }
+        // An interrupt may raise it meanwhile: then it runs once more.
+        let by = raised.and_then(|raised| Link::from_bits(raised.swap(0)));
         let now = self.now();
         let by = match of {
             SoftirqOf::Thread if now.context() == Context::Task => now,
