@@ -17,7 +17,11 @@
 #define SCHEDHIST_PRECISION_DEFAULT 5
 
 extern unsigned int schedhist_precision;
-extern char schedhist_metrics[128];
+
+/* What the file takes, and a NUL. */
+#define SCHEDHIST_METRICS_SIZE 257
+
+extern char schedhist_metrics[SCHEDHIST_METRICS_SIZE];
 extern unsigned int schedhist_chain;
 
 /* A path, and what may stand beside it. */

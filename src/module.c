@@ -32,7 +32,7 @@ unsigned int schedhist_precision = SCHEDHIST_PRECISION_DEFAULT;
 module_param_named(precision, schedhist_precision, uint, 0444);
 MODULE_PARM_DESC(precision, "Histogram precision in bits, 1 to 7: buckets are at most 2^-precision of their value wide (default 5, 3.13 %)");
 
-char schedhist_metrics[128] = "default";
+char schedhist_metrics[SCHEDHIST_METRICS_SIZE] = "default";
 module_param_string(metrics, schedhist_metrics, sizeof(schedhist_metrics), 0444);
 MODULE_PARM_DESC(metrics, "Metrics to record: comma-separated names of files in hist/, or all, default, none");
 
