@@ -42,7 +42,8 @@ pub struct SeqCount(Cell);
 impl SeqCount {
     /// Calls `write`, which writes the cells.
     ///
-    /// Only the writer of the cells may call this, with interrupts off.
+    /// Only the writer of the cells may call this, with interrupts off, or while nobody can read
+    /// them: a reader would spin for as long as the writer is preempted.
     #[inline(always)]
     pub fn write<T>(&self, write: impl FnOnce() -> T) -> T {
         self.0.add(1);
