@@ -165,7 +165,8 @@ impl Probes {
         let needs_wakings = metrics.needs_wakeups() && !keeps_chains;
         let wakings = register(needs_wakings, wakings_variant(metrics))?;
         let cpus = CpuRecorder::all(&recorder)?;
-        let chains = { chains.as_ref() }
+        let chains = chains
+            .as_ref()
             .map(|chains| ChainProbes::new(metrics, &cpus, chains))
             .transpose()?;
         let hotplug = hotplug::Registration::new(recorder.clone())?;
@@ -175,7 +176,8 @@ impl Probes {
         let switches = register_switches(cpus, scheme, metrics, with)?;
         recorder.start_idle();
         // Last: each request must end with a switch that is seen.
-        let resched = { metrics.needs_resched() }
+        let resched = metrics
+            .needs_resched()
             .then(|| ReschedProbes::new(&recorder))
             .transpose()?;
         Ok(Self {

@@ -47,7 +47,8 @@ pub(crate) fn learn_all() {
 pub(crate) fn learn() {
     let online = || (0..nr_cpu_ids()).filter(|cpu| is_online(*cpu));
     for cpu in online() {
-        let before = { online().take_while(|other| *other < cpu) }
+        let before = online()
+            .take_while(|other| *other < cpu)
             .filter_map(|other| Some((other, get(other)?)));
         let share = |other| {
             if are_of_one_core(cpu, other) {

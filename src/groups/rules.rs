@@ -183,7 +183,9 @@ impl Groups {
     pub(crate) fn find_under_again(&self, path: &[u8]) {
         let old = {
             let registry = self.registry.lock();
-            { registry.under.iter() }
+            registry
+                .under
+                .iter()
                 .find(|under| under.may_go())
                 .map(Subtree::id)
         };

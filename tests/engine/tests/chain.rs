@@ -665,7 +665,9 @@ fn chains_in_raw() {
     let chain: Chain = chains.read(7, &mut hops).expect("it is kept");
     let mut out = Bytes::default();
     raw::chain(&mut out, 1, &chain, &hops[..3]);
-    let words: Vec<u32> = { out.0.chunks(4) }
+    let words: Vec<u32> = out
+        .0
+        .chunks(4)
         .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
         .collect();
     assert_eq!(words.len() * 4, 64 + 3 * 88);

@@ -46,7 +46,8 @@ impl Machine {
 
     fn learn(&self, places: &mut [CpuTopology]) {
         for cpu in self.online() {
-            let before: Vec<_> = { self.online() }
+            let before: Vec<_> = self
+                .online()
                 .take_while(|other| *other < cpu)
                 .map(|other| (other, places[other as usize]))
                 .collect();

@@ -100,7 +100,8 @@ fn expected(scheme: Scheme, cpus: &[Records]) -> decoder::Snapshot {
         number: cpu.number(),
         slice: None,
         counters: Counter::ALL.map(|counter| cpu.counter(counter)).to_vec(),
-        histograms: { Metric::ALL.into_iter() }
+        histograms: Metric::ALL
+            .into_iter()
             .filter(|metric| !cpu.buckets(*metric).is_empty())
             .map(|metric| histogram(cpu, metric))
             .collect(),
@@ -404,7 +405,8 @@ fn in_progress(scheme: Scheme) -> (Vec<u8>, decoder::Snapshot) {
     decoded.tasks = vec![record(Metric::Oncpu, 77)];
     let waits = (0..LONGEST as u32).map(|pid| record(Metric::Throttled, pid));
     decoded.tasks.extend(waits);
-    decoded.waits = { WAITS.into_iter() }
+    decoded.waits = WAITS
+        .into_iter()
         .map(|metric| {
             let (count, sum) = match metric {
                 Metric::Throttled => (8, 8 * 900 - (2 + 4 + 6 + 8 + 10 + 12 + 14)),

@@ -85,7 +85,7 @@ struct Seen {
 impl Seen {
     /// Returns the time up to the last switch that is in no slice.
     fn unseen(&self) -> u64 {
-        { self.since & !OF_IDLE }
+        (self.since & !OF_IDLE)
             .wrapping_sub(self.oncpu as u64)
             .wrapping_sub(self.idle as u64)
     }

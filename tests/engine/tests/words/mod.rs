@@ -70,7 +70,8 @@ pub(crate) fn check(text: &[u8]) {
     assert_eq!(metrics.map(MetricSet::bits), bits_of(text, &METRICS));
     let without = MetricSet::parse(text, MetricSet::WITHOUT_RESCHED).ok();
     let fewer = METRICS.map(|(name, bits)| (name, bits & 0x1ff));
-    let fewer: Vec<_> = { fewer.into_iter() }
+    let fewer: Vec<_> = fewer
+        .into_iter()
         .filter(|(name, _)| !name.starts_with("resched"))
         .collect();
     assert_eq!(without.map(MetricSet::bits), bits_of(text, &fewer));
