@@ -70,14 +70,7 @@ pub fn span(interval: &Interval) -> String {
 /// Returns the state of the laws in words, and lines about those that do not hold.
 pub fn laws(interval: &Interval) -> (String, Vec<String>) {
     let checked = laws::check(&interval.window, interval.read_ns);
-    let violations = checked.violations.iter().map(|violation| {
-        let sign = if violation.off_by < 0 { "less" } else { "more" };
-        let by = violation.off_by.unsigned_abs();
-        format!(
-            "cpu {}: {} does not hold: the left side is {by} {sign}",
-            violation.cpu, violation.law
-        )
-    });
+    let violations = checked.violations.iter().map(ToString::to_string);
     let text = match (checked.violations.len(), checked.checked) {
         (0, 0) => "laws not checked: metrics are off".to_owned(),
         (0, _) => "laws ok".to_owned(),
@@ -156,7 +149,10 @@ pub fn notes(interval: &Interval) -> Vec<String> {
     let in_progress = interval.in_progress.iter().take(2);
     let in_progress = in_progress.map(|text| format!("in progress: {text}"));
     let more = (more != 0).then(|| format!("{more} more slices and waits are in progress"));
-    { interval.notes.iter().cloned() }
+    interval
+        .notes
+        .iter()
+        .cloned()
         .chain(in_progress)
         .chain(more)
         .chain(losses(interval))
@@ -258,7 +254,9 @@ pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> Stri
         })
     });
     let waiting = table.rows.iter().find(|row| row.metric.name == "runq");
-    table.after = { waiting.and_then(Row::waiting).into_iter() }
+    table.after = waiting
+        .and_then(Row::waiting)
+        .into_iter()
         .chain(worst)
         .chain(long_waits(interval.window.long_waits.as_ref(), style.unit))
         .collect();

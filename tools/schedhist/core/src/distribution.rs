@@ -210,26 +210,15 @@ impl Distribution {
             max: Max::None,
             worst: None,
         };
-        since.max = since.bound_of_max(self.max.value());
         // A maximum that has grown is that of a later sample.
         let has_grown = self.max.is_exact() && self.max.value() > earlier.max.value();
-        let is_in = since
-            .buckets()
-            .last()
-            .is_some_and(|(bounds, _)| self.max.value() >= Some(bounds.lower));
-        if is_in && (has_grown || (self.worst.is_some() && self.worst != earlier.worst)) {
-            since.max = self.max;
-            since.worst = self.worst;
+        let is_later = has_grown || (self.worst.is_some() && self.worst != earlier.worst);
+        let highest = since.buckets().last();
+        if let Some((bounds, _)) = highest {
+            since.max = max_between(bounds, self.max.value(), is_later);
         }
+        since.worst = self.worst.filter(|_| since.max.is_exact());
         Some(since)
-    }
-
-    /// Returns the bound of the maximum that the buckets give, and a maximum over a longer time.
-    fn bound_of_max(&self, longer: Option<u64>) -> Max {
-        match self.buckets().last() {
-            None => Max::None,
-            Some((bounds, _)) => Max::AtMost(bounds.upper.min(longer.unwrap_or(u64::MAX))),
-        }
     }
 
     pub fn count(&self) -> u64 {
@@ -273,6 +262,19 @@ impl Distribution {
     /// Returns whether enough samples lie beyond a quantile for it to say anything.
     pub fn supports(&self, quantile: Quantile) -> bool {
         self.beyond(quantile) >= MIN_BEYOND
+    }
+}
+
+/// Returns the greatest sample of an interval, by the bounds of the highest bucket that has grown,
+/// and the greatest sample up to the end, which `is_later` if it was another one at the beginning.
+///
+/// A later one is of the interval, provided that its bucket has grown: the reader of the earlier
+/// snapshot may have counted it in its bucket already.
+pub(crate) fn max_between(highest: Bounds, max: Option<u64>, is_later: bool) -> Max {
+    match max {
+        Some(max) if is_later && (highest.lower..=highest.upper).contains(&max) => Max::Exact(max),
+        // One that is below was seen in its bucket before the sample itself.
+        max => Max::AtMost(upper(highest, max)),
     }
 }
 

@@ -35,9 +35,6 @@ pub fn group_metric(name: &str) -> Option<GroupMetric> {
 pub struct GroupRow {
     pub id: u32,
     pub name: String,
-    /// Whether there was no such group at the beginning, or another one of this number: this is all
-    /// that it did.
-    pub is_new: bool,
     /// The time that its tasks ran, in nanoseconds. A slice counts for as long as it has taken so
     /// far.
     pub oncpu_ns: u64,
@@ -232,12 +229,15 @@ impl GroupNames {
 pub struct SureNames {
     /// When the groups began: see [`Groups::since`].
     began: Option<u64>,
+    /// When they were looked at last.
+    seen: u64,
     names: BTreeMap<u32, (Rc<str>, u64)>,
 }
 
 impl SureNames {
     /// Looks which names the groups have at `time`, of the module's clock.
     pub fn see(&mut self, time: u64, groups: Option<&Groups>) {
+        self.seen = time;
         let mut before = mem::take(&mut self.names);
         let Some(now) = groups else {
             return;
@@ -261,9 +261,14 @@ impl SureNames {
         self.names.get(&id).map(|(name, since)| (&**name, *since))
     }
 
-    /// Returns the names of these groups that are sure since `time`.
-    pub fn of(&self, ids: impl Iterator<Item = u32>, time: u64) -> BTreeMap<u32, String> {
-        let sure = |id| self.get(id).filter(|(_, since)| *since <= time);
+    /// Returns the names of these groups that are sure from one time to another.
+    pub fn of(
+        &self,
+        ids: impl Iterator<Item = u32>,
+        (begin, end): (u64, u64),
+    ) -> BTreeMap<u32, String> {
+        let is_sure = |since: u64| since <= begin && end <= self.seen;
+        let sure = |id| self.get(id).filter(|(_, since)| is_sure(*since));
         ids.filter_map(|id| Some((id, sure(id)?.0.to_owned())))
             .gather()
     }
@@ -338,7 +343,11 @@ impl<'a> GroupWindow<'a> {
     /// snapshots.
     pub fn rows(&self) -> Vec<GroupRow> {
         let is_shown = |group: &&Group| self.old.is_none() || !self.new.is_gone(group.id);
-        let rows = { self.new.groups.iter().filter(is_shown) }
+        let rows = self
+            .new
+            .groups
+            .iter()
+            .filter(is_shown)
             .map(|group| self.row(group))
             .filter(|row| row.waits != (0, 0) || row.oncpu_ns != 0);
         let mut rows: Vec<_> = rows.collect();
@@ -347,7 +356,8 @@ impl<'a> GroupWindow<'a> {
         rows
     }
 
-    fn row(&self, group: &Group) -> GroupRow {
+    /// Returns what a group did.
+    pub fn row(&self, group: &Group) -> GroupRow {
         let old = self.before(group);
         let in_progress = InProgress::new(group);
         let began = old.map_or_else(InProgress::default, InProgress::new);
@@ -387,7 +397,6 @@ impl<'a> GroupWindow<'a> {
         GroupRow {
             id: group.id,
             name: group.name.to_string(),
-            is_new: old.is_none(),
             oncpu_ns: more(oncpu, seen(&in_progress), seen(&began)).saturating_add(unseen),
             waits: (waits, more(waited, in_progress.runq.1, began.runq.1)),
             in_progress,
@@ -416,10 +425,11 @@ impl<'a> GroupWindow<'a> {
         all
     }
 
-    /// Returns how many more samples of a group are in no histogram.
-    pub fn not_in_histogram(&self, group: &Group) -> u64 {
-        let before = self.before(group).map_or(0, Group::not_in_histogram);
-        group.not_in_histogram().saturating_sub(before)
+    /// Returns how many samples that a group took of these metrics are in no histogram.
+    pub fn not_in_histogram(&self, group: &Group, metrics: &[GroupMetric]) -> u64 {
+        let before = self.before(group);
+        let before = before.map_or(0, |old| old.not_in_histogram(metrics));
+        group.not_in_histogram(metrics).saturating_sub(before)
     }
 
     /// Returns the groups that are gone: what they did at last is not known.

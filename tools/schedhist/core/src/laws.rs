@@ -2,6 +2,8 @@
 
 //! Checks the sums that must hold on every CPU: see "The laws" in `docs/metrics.md`.
 
+use std::fmt;
+
 use crate::window::{Window, WindowCpu};
 
 /// One side's summand of a law.
@@ -90,6 +92,19 @@ pub struct Violation {
     pub cpu: u32,
     /// The left side minus the right side there.
     pub off_by: i128,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.off_by < 0 { "less" } else { "more" };
+        write!(
+            f,
+            "cpu {}: {} does not hold: the left side is {} {sign}",
+            self.cpu,
+            self.law,
+            self.off_by.unsigned_abs()
+        )
+    }
 }
 
 /// The result of a check.

@@ -52,9 +52,12 @@ impl Limit {
 
     /// Returns whether the limit is kept.
     pub fn judge(&self, of: &Samples<'_>) -> Judged {
-        let found = of.get(self).and_then(|samples| self.figure(&samples));
+        let found = of.get(self);
+        let found = found.and_then(|(samples, lost)| Ok((self.figure(&samples)?, lost)));
         let (is_kept, about) = match found {
-            Ok((value, is_kept)) => (Some(is_kept), Unit::Fitting.text(Some(value))),
+            // They may all be longer.
+            Ok(((_, true), lost @ 1..)) => (None, format!("{lost} samples are in no histogram")),
+            Ok(((value, is_kept), _)) => (Some(is_kept), Unit::Fitting.text(Some(value))),
             Err(why) => (None, why),
         };
         Judged {
@@ -178,16 +181,17 @@ pub struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// Returns the samples that a limit is of.
-    fn get(&self, limit: &Limit) -> Result<Distribution, String> {
+    /// Returns the samples that a limit is of, and how many more are in no histogram.
+    fn get(&self, limit: &Limit) -> Result<(Distribution, u64), String> {
         let Some(name) = &limit.group else {
             let all = self.windows.iter().map(|window| {
                 let metric = window.names.metric(&limit.metric);
                 metric.map(|metric| window.distribution(metric, &|_| true))
             });
             let all = all.collect::<Option<Vec<_>>>();
-            return { Distribution::sum(all.into_iter().flatten())? }
-                .ok_or_else(|| format!("there is no metric {}", limit.metric));
+            let sum = Distribution::sum(all.into_iter().flatten())?;
+            let sum = sum.ok_or_else(|| format!("there is no metric {}", limit.metric));
+            return Ok((sum?, 0));
         };
         let metric = group_metric(&limit.metric);
         let metric = metric.ok_or_else(|| format!("groups have no {}", limit.metric))?;
@@ -199,12 +203,16 @@ impl Samples<'_> {
         }
         // As systemctl does, by the last part of the path.
         let is_it = |whole: &str| whole == name || whole.rsplit('/').next() == Some(name);
-        let all = self.groups.iter().flat_map(|(old, new)| {
+        let (mut all, mut lost) = (Vec::new(), 0_u64);
+        for (old, new) in &self.groups {
             let between = GroupWindow::new(*old, new);
-            let of_it = new.groups.iter().filter(|group| is_it(&group.name));
-            of_it.map(move |group| between.samples(group, &[metric]))
-        });
-        Distribution::sum(all)?.ok_or_else(|| "there is no such group".to_owned())
+            for group in new.groups.iter().filter(|group| is_it(&group.name)) {
+                all.push(between.samples(group, &[metric]));
+                lost = lost.saturating_add(between.not_in_histogram(group, &[metric]));
+            }
+        }
+        let sum = Distribution::sum(all.into_iter())?;
+        Ok((sum.ok_or("there is no such group")?, lost))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Adds up windows of several machines. Histograms of the same precision add up exactly, so the
 //! quantiles of the sum are those of all samples together, to a bucket.
 
-use crate::window::{Samples, Window, WindowCpu};
+use crate::window::{Samples, Time, Window, WindowCpu};
 
 /// Adds the samples and counters of `other`: those of CPUs of the same number together. The length
 /// becomes the sum of both.
@@ -61,6 +61,15 @@ fn add_cpu(sum: &mut WindowCpu, other: &WindowCpu) {
             None => sum.samples.push(part.clone()),
         }
     }
+    sum.time = sum.time.zip(other.time).map(|(a, b)| Time {
+        span: a.span.saturating_add(b.span),
+        oncpu: a.oncpu.saturating_add(b.oncpu),
+        idle: a.idle.saturating_add(b.idle),
+        unseen: a.unseen.saturating_add(b.unseen),
+        unseen_oncpu: a.unseen_oncpu.saturating_add(b.unseen_oncpu),
+    });
+    // Of the end of one of them.
+    (sum.slice, sum.unaccounted) = (None, None);
 }
 
 fn add_samples(sum: &mut Samples, other: &Samples) {

@@ -9,7 +9,7 @@
 use std::{cmp::Reverse, fmt, rc::Rc};
 
 use crate::{
-    distribution::{Distribution, Max},
+    distribution::{max_between, Distribution, Max},
     engine::{
         histogram::{bucket::Scheme, totals::Worst},
         idle::{WaitCause, WaitPart, WaitSums},
@@ -346,7 +346,10 @@ fn samples_since_load(histogram: &Histogram) -> Samples {
         min: (histogram.min != u64::MAX).then_some(histogram.min),
         max: worst.map_or(Max::None, |worst| Max::Exact(worst.value)),
         worst,
-        buckets: { histogram.buckets.iter().copied() }
+        buckets: histogram
+            .buckets
+            .iter()
+            .copied()
             .filter(|(_, n)| *n != 0)
             .collect(),
     }
@@ -430,13 +433,20 @@ fn time_between(
 /// decreased.
 fn samples_between(scheme: Scheme, old: &Histogram, new: &Histogram) -> Option<Samples> {
     let buckets = grown(&old.buckets, &new.buckets)?;
-    let (max, worst) = max_between(scheme, old, new, &buckets);
+    let max = buckets.last().map_or(Max::None, |(highest, _)| {
+        let max = new.worst.map(|worst| worst.value);
+        max_between(
+            scheme.bounds(*highest as usize),
+            max,
+            new.worst != old.worst,
+        )
+    });
     Some(Samples {
         metric: new.metric,
         sum: new.sum.checked_sub(old.sum)?,
         min: None,
         max,
-        worst,
+        worst: new.worst.filter(|_| max.is_exact()),
         buckets,
     })
 }
@@ -461,38 +471,6 @@ pub(crate) fn grown(old: &[(u32, u64)], new: &[(u32, u64)]) -> Option<Vec<(u32, 
         }
     }
     old.next().is_none().then_some(grown)
-}
-
-/// Returns the greatest sample of an interval in which the buckets `grown` have grown.
-///
-/// If the worst sample since the load has changed, the new one belongs to the interval, and so it
-/// is the greatest, provided that its bucket has grown: the reader of the earlier snapshot may have
-/// counted it in its bucket already.
-fn max_between(
-    scheme: Scheme,
-    old: &Histogram,
-    new: &Histogram,
-    grown: &[(u32, u64)],
-) -> (Max, Option<Worst>) {
-    let Some((highest, _)) = grown.last() else {
-        return (Max::None, None);
-    };
-    let bounds = scheme.bounds(*highest as usize);
-    match new.worst {
-        Some(worst) if new.worst != old.worst && worst.value >= bounds.lower => {
-            if worst.value <= bounds.upper {
-                (Max::Exact(worst.value), Some(worst))
-            } else {
-                (Max::AtMost(bounds.upper), None)
-            }
-        }
-        // The worst sample since the load is at least as great as any of the interval, unless the
-        // reader saw its bucket and not yet the sample itself.
-        Some(worst) if worst.value >= bounds.lower => {
-            (Max::AtMost(bounds.upper.min(worst.value)), None)
-        }
-        _ => (Max::AtMost(bounds.upper), None),
-    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         all.extend(found);
     }
     // With `--ring`, the file before is read with the one that follows it.
-    let before: Vec<_> = { all.iter() }
+    let before: Vec<_> = all
+        .iter()
         .filter_map(|path| reader::file_before(path))
         .collect();
     all.retain(|path| !before.contains(path));
@@ -48,9 +49,10 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 #[derive(Default)]
 struct Sum {
     window: Option<Window>,
-    /// The number of recordings, and in how many of them the laws do not hold.
+    /// The number of recordings.
     files: usize,
-    unlawful: usize,
+    /// The laws that do not hold, of which file.
+    violations: Vec<String>,
     unix_ns: u64,
     marks: usize,
     lost: Losses,
@@ -71,14 +73,16 @@ impl Sum {
 
     /// Adds what happened between the first and the last snapshot of each part of a recording.
     fn file(&mut self, path: &Path, when: &When) -> Result {
-        let (mut is_lawful, mut found) = (true, false);
+        let mut found = false;
         let walked = reader::walk(path, when, |event| {
             match event {
                 Event::Part(first, Some(last)) => {
                     let window = Window::between(&first.snapshot, &last.snapshot);
                     let window = window.at(path)?;
                     let read_ns = last.read_ns.saturating_add(first.read_ns);
-                    is_lawful &= laws::check(&window, read_ns).violations.is_empty();
+                    let violations = laws::check(&window, read_ns).violations.into_iter();
+                    let named = violations.map(|why| format!("{}: {why}", path.display()));
+                    self.violations.extend(named);
                     self.unix_ns = self.unix_ns.max(last.unix_ns);
                     self.add(path, &window)?;
                     found = true;
@@ -101,7 +105,6 @@ impl Sum {
             note(no_interval(when.option().is_some()).about(path));
         }
         self.files += usize::from(found);
-        self.unlawful += usize::from(!is_lawful);
         Ok(())
     }
 }
@@ -126,14 +129,13 @@ pub fn interval(paths: &[PathBuf], when: &When) -> Result<(Interval, Losses)> {
     if !sum.lost.0.is_empty() {
         notes.push(format!("{} parts cannot be read", sum.lost.0.len()));
     }
-    if sum.unlawful != 0 {
-        notes.push(format!("the laws do not hold in {} of them", sum.unlawful));
-    }
+    let is_lawful = sum.violations.is_empty();
+    notes.append(&mut sum.violations);
     let interval = Interval {
         window,
         unix_ns: sum.unix_ns,
         // They were checked for each; what was in flight adds up.
-        read_ns: if sum.unlawful == 0 { u64::MAX } else { 0 },
+        read_ns: if is_lawful { u64::MAX } else { 0 },
         notes,
         in_progress: Vec::new(),
     };

@@ -15,6 +15,7 @@ use crate::{
     options::{Form, Style},
     recordings::runs::{Histogram, Run, COMMAND, COUNTS, MACHINE},
     render,
+    setting::grouping::NO_HISTOGRAM,
     source::Interval,
     table::{self, Cell, Column, Table},
 };
@@ -31,9 +32,7 @@ fn notes(run: &Run) -> Vec<String> {
     }
     if let Some(late) = number("not_in_histogram").filter(|late| *late != 0) {
         notes.push(format!(
-            "{late} samples of the {} are in no histogram: a group gets these a moment \
-             after its first task has run, unless their memory is used up, as schedhist doctor \
-             tells",
+            "{late} samples of the {} {NO_HISTOGRAM}",
             run.whose()
         ));
     }

@@ -48,6 +48,10 @@ const OF_GROUP: u64 = 1024;
 /// What to do if there are not enough groups.
 pub const MORE_GROUPS: &str = "schedhist ctl group_limit N, then write group_by anew";
 
+/// What is said of samples of a group, with the reason.
+pub const NO_HISTOGRAM: &str = "are in no histogram: a group gets these a moment after its first \
+     task has run, unless their memory is used up, as schedhist doctor tells";
+
 /// How many cgroups may come while a verb runs.
 const NEW_CGROUPS: u64 = 64;
 

@@ -19,7 +19,7 @@ use crate::{
     output::{note, print},
     render,
     setting::{
-        grouping::{Grouping, MORE_GROUPS},
+        grouping::{Grouping, MORE_GROUPS, NO_HISTOGRAM},
         names, owner,
     },
     source::{each_interval, Interval, Reading, Source},
@@ -189,7 +189,7 @@ impl Whose {
         match (words.next(), words.next()) {
             (Some(Ok(shown)), None) => *pid = shown,
             _ => {
-                let why = "group_by was written meanwhile";
+                let why = "group_by was written meanwhile: run it again";
                 return Err(Error::at(format!("-p {pid}"), why));
             }
         }
@@ -396,7 +396,7 @@ fn sections(
         let Some(section) = section(group) else {
             continue;
         };
-        late = late.saturating_add(between.not_in_histogram(group));
+        late = late.saturating_add(between.not_in_histogram(group, metrics));
         let samples = between.samples(group, metrics);
         if samples.count() != 0 {
             let sum = sums.entry(section);
@@ -412,10 +412,7 @@ fn sections(
         ));
     }
     if late != 0 {
-        note(format!(
-            "up to {late} samples are in no table: a group gets its histograms a moment after its \
-             first task has run, unless their memory is used up, as schedhist doctor tells"
-        ));
+        note(format!("{late} samples {NO_HISTOGRAM}"));
     }
     let other = now.groups.iter().find(|group| group.id == 0);
     let other = other.map_or(0, |other| between.samples(other, metrics).count());
@@ -439,8 +436,8 @@ fn note_refused(refused: u64, whose: &Whose, is_empty: bool) {
     };
     if refused != 0 && may_be_missing {
         note(format!(
-            "{refused} times, a task found no room for a group, and may be missing: \
-             {MORE_GROUPS}"
+            "{refused} times since tasks were grouped, a task found no room for a group, and may be \
+             missing: {MORE_GROUPS}"
         ));
     }
 }

@@ -4,9 +4,7 @@
 
 use std::{fs, path::Path};
 
-use schedhist_core::{
-    engine::group::records::GroupMetric, laws, raw::Group, units::percent, window,
-};
+use schedhist_core::{engine::group::records::GroupMetric, laws, units::percent, window};
 
 use crate::{
     error::{verdict, Result},
@@ -291,7 +289,11 @@ fn groups(source: &Source) -> Found {
         Ok(None) => return good("tasks are not grouped"),
         Err(_) => return warning("not known", "see snapshot"),
     };
-    let late: u64 = all.groups.iter().map(Group::not_in_histogram).sum();
+    let late: u64 = all
+        .groups
+        .iter()
+        .map(|it| it.not_in_histogram(&GroupMetric::ALL))
+        .sum();
     let samples = all
         .groups
         .iter()

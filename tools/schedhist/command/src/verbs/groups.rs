@@ -9,7 +9,7 @@ use schedhist_core::{
         idle::{Distance, WaitCause, WaitPart},
     },
     groups::{offenders, GroupRow, GroupWindow, Offender, CLASSES},
-    raw::Groups,
+    raw::{Group, Groups},
     units::{percent, shares, tasks_on_average},
 };
 
@@ -19,7 +19,7 @@ use crate::{
     options::{Form, Style},
     output::{print, WIDTH},
     render,
-    setting::grouping::MORE_GROUPS,
+    setting::grouping::{MORE_GROUPS, NO_HISTOGRAM},
     source::{each_interval, Interval, Reading, Source},
     table::{self, Cell, Column, Table},
 };
@@ -118,9 +118,20 @@ impl Shown<'_> {
             .extend(render::off(&self.interval.window, &is_wanted));
         if self.groups.refused != 0 {
             table.notes.push(format!(
-                "{} times, a task found no room for a group, and is in other: {MORE_GROUPS}",
+                "{} times since tasks were grouped, a task found no room for a group, and went to \
+                 other: {MORE_GROUPS}",
                 self.groups.refused
             ));
+        }
+        let of_all = |of: &dyn Fn(&Group) -> u64| {
+            let all = self.groups.groups.iter();
+            let all = all.filter(|group| !self.groups.is_gone(group.id));
+            all.map(of).fold(0, u64::saturating_add)
+        };
+        let late = of_all(&|group| self.between.not_in_histogram(group, &[GroupMetric::Runq]));
+        // A few are usual, and change no p99.
+        if late != 0 && late > of_all(&|group| self.between.row(group).waits.0) / 100 {
+            table.notes.push(format!("{late} waits {NO_HISTOGRAM}"));
         }
         table.render(self.style, is_headed)
     }

@@ -412,7 +412,7 @@ impl Builder<'_> {
         }
         let not_in = groups
             .iter()
-            .map(|(label, group)| number(label.clone(), group.not_in_histogram()));
+            .map(|(label, group)| number(label.clone(), group.not_in_histogram(&GroupMetric::ALL)));
         let help = "Samples that are in no histogram: there was no memory for it yet.";
         self.add("group_not_in_histogram", help, Kind::Gauge, not_in);
         (state.groups.len() - groups.len()) as u64

@@ -94,9 +94,10 @@ impl Group {
         }
     }
 
-    /// Returns the number of samples that are in no histogram.
-    pub fn not_in_histogram(&self) -> u64 {
-        let missing = self.samples.iter().map(|samples| {
+    /// Returns how many samples of these metrics are in no histogram.
+    pub fn not_in_histogram(&self, metrics: &[GroupMetric]) -> u64 {
+        let missing = metrics.iter().map(|metric| {
+            let samples = &self.samples[*metric as usize];
             let buckets = samples.buckets.iter();
             let held = buckets.fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
             samples.count.saturating_sub(held)

@@ -109,11 +109,11 @@ fn groups_of_an_interval() {
             assert_eq!(row.ended_ns[..3], [0, 0, 0]);
             assert_eq!(row.runq, (Some(7), None));
             let counts = [row.oncpu_ns, row.waits.0, row.waits.1, row.ended_ns[3]];
-            (row.id, row.name, row.is_new, counts)
+            (row.id, row.name, counts)
         })
         .collect()
     };
-    let row = |id, name: &str, is_new, counts: [u64; 4]| (id, name.to_owned(), is_new, counts);
+    let row = |id, name: &str, counts: [u64; 4]| (id, name.to_owned(), counts);
     let all = [
         ([0, 5, 9, 90, 80], "other"),
         ([1, 5, 2, 20, 20], "1:a"),
@@ -123,10 +123,10 @@ fn groups_of_an_interval() {
     ];
     let old = parse("process", &all);
     let whole = [
-        row(0, "other", true, [5, 9, 90, 80]),
-        row(10, "gone", true, [5, 3, 40, 0]),
-        row(3, "0:first by name", true, [5, 2, 20, 20]),
-        row(1, "1:a", true, [5, 2, 20, 20]),
+        row(0, "other", [5, 9, 90, 80]),
+        row(10, "gone", [5, 3, 40, 0]),
+        row(3, "0:first by name", [5, 2, 20, 20]),
+        row(1, "1:a", [5, 2, 20, 20]),
     ];
     assert_eq!(between(None, &old), whole);
     let new = [
@@ -135,16 +135,13 @@ fn groups_of_an_interval() {
         ([2, 5, 1, 50, 50], "2:c"),
         ([10, 9, 8, 99, 20], "gone"),
     ];
-    let since = [
-        row(2, "2:c", true, [5, 1, 50, 50]),
-        row(1, "1:b", false, [1, 3, 40, 10]),
-    ];
+    let since = [row(2, "2:c", [5, 1, 50, 50]), row(1, "1:b", [1, 3, 40, 10])];
     assert_eq!(between(Some(&old), &parse("process", &new)), since);
     // A cgroup with another name is another one, and another rule begins anew.
-    let renamed = row(1, "1:b", true, [6, 5, 60, 30]);
+    let renamed = row(1, "1:b", [6, 5, 60, 30]);
     let cgroups = parse("cgroup", &new);
     assert_eq!(between(Some(&parse("cgroup", &all)), &cgroups)[0], renamed);
-    let other = row(0, "other", true, [5, 9, 90, 80]);
+    let other = row(0, "other", [5, 9, 90, 80]);
     assert_eq!(between(Some(&old), &cgroups)[1], other);
     // One count went back.
     for place in 0..4 {
@@ -152,7 +149,7 @@ fn groups_of_an_interval() {
         counts[place] = [4, 1, 19, 19][place];
         let [oncpu, waits, ns, idle] = counts;
         let again = parse("process", &[([1, oncpu, waits, ns, idle], "1:a")]);
-        assert_eq!(between(Some(&old), &again), [row(1, "1:a", true, counts)]);
+        assert_eq!(between(Some(&old), &again), [row(1, "1:a", counts)]);
     }
 }
 
@@ -216,7 +213,8 @@ fn one_group(name: &str, waits: u64, in_histogram: u64) -> raw::Groups {
         count: waits,
         sum: waits.into(),
         max: 1,
-        buckets: { (in_histogram != 0).then_some((1, in_histogram)) }
+        buckets: (in_histogram != 0)
+            .then_some((1, in_histogram))
             .into_iter()
             .collect(),
     };
@@ -237,7 +235,7 @@ fn waits_of_a_group_in_an_interval() {
     let since = |old: Option<&raw::Groups>, new: &raw::Groups| {
         let between = GroupWindow::new(old, new);
         let samples = between.samples(&new.groups[0], &[GroupMetric::Runq]);
-        let missing = between.not_in_histogram(&new.groups[0]);
+        let missing = between.not_in_histogram(&new.groups[0], &GroupMetric::ALL);
         let lost = between.lost().len();
         (between.rows()[0].waits.0, samples.count(), missing, lost)
     };
@@ -257,4 +255,39 @@ fn waits_of_a_group_in_an_interval() {
     let mut anew = one_group("/a", 7, 7);
     anew.since = Some(2);
     assert_eq!(since(Some(&old), &anew), (7, 7, 0, 0));
+}
+
+/// Samples in no histogram may be longer than a limit.
+#[test]
+fn a_limit_of_a_group_without_histogram() {
+    let judged = |in_histogram, below: &str| {
+        let groups = one_group("/a", 30, in_histogram);
+        let limit = Limit::parse(&format!("runq.p50 of /a < {below}")).unwrap();
+        let of = Samples {
+            windows: &[],
+            groups: vec![(None, &groups)],
+            are_recorded: false,
+        };
+        let judged = limit.judge(&of);
+        (judged.is_kept, judged.about)
+    };
+    assert_eq!(judged(30, "1us"), (Some(true), "1ns".to_owned()));
+    let missing = "2 samples are in no histogram".to_owned();
+    assert_eq!(judged(28, "1us"), (None, missing));
+    assert_eq!(judged(28, "1ns").0, Some(false));
+}
+
+/// A name is sure from when it was seen first until it was seen last.
+#[test]
+fn names_that_are_sure() {
+    let mut names = SureNames::default();
+    names.see(10, Some(&one_group("/a", 1, 1)));
+    names.see(20, Some(&one_group("/a", 2, 2)));
+    let of = |names: &SureNames, time| names.of([1].into_iter(), time).remove(&1);
+    assert_eq!(of(&names, (10, 20)).as_deref(), Some("/a"));
+    assert_eq!(of(&names, (9, 20)), None);
+    assert_eq!(of(&names, (10, 21)), None);
+    names.see(30, Some(&one_group("/b", 3, 3)));
+    assert_eq!(of(&names, (10, 20)), None);
+    assert_eq!(of(&names, (30, 30)).as_deref(), Some("/b"));
 }

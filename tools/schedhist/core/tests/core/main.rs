@@ -17,8 +17,9 @@ use schedhist_core::{
         switch::cpu::Occupancy,
     },
     exposition::{self, families, text::Dialect},
-    groups::{offenders, GroupRow, GroupWindow},
+    groups::{offenders, GroupRow, GroupWindow, SureNames},
     laws,
+    limits::{Limit, Samples},
     log2::Log2,
     merge, raw,
     recording::{
@@ -417,6 +418,24 @@ fn when_counts_began() {
         assert!(
             of("schedhist_runq_seconds_created") && !of("schedhist_group_runq_seconds_created")
         );
+    }
+}
+
+/// What CPUs of the same number did adds up, and so does its time.
+#[test]
+fn times_of_added_windows() {
+    let (_, [first, second, third]) = long_stays(1);
+    let [first, second, third] = [first, second, third].map(|bytes| raw::decode(&bytes).unwrap());
+    let (begin, end) = (
+        Window::between(&first, &second).unwrap(),
+        Window::between(&second, &third).unwrap(),
+    );
+    let mut sum = begin.clone();
+    merge::add(&mut sum, &end).unwrap();
+    for ((sum, begin), end) in sum.cpus.iter().zip(&begin.cpus).zip(&end.cpus) {
+        let (sum, begin, end) = (sum.time.unwrap(), begin.time.unwrap(), end.time.unwrap());
+        assert_eq!(sum.span, begin.span + end.span);
+        assert_eq!(sum.oncpu + sum.idle + sum.unseen, sum.span);
     }
 }
 

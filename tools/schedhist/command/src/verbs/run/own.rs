@@ -6,8 +6,7 @@ use schedhist_core::{
     distribution::Distribution,
     engine::group::records::{GroupCounter, GroupMetric},
     groups::GroupWindow,
-    raw::{Group, Groups},
-    units,
+    raw::Groups,
 };
 
 use crate::{
@@ -19,6 +18,7 @@ use crate::{
 pub struct Own {
     /// Of each metric, if there is a group.
     pub histograms: Vec<(GroupMetric, Distribution)>,
+    /// The [`COUNTS`]; slices and waits in progress are in them.
     pub counts: [u64; COUNTS.len()],
     /// What may be missing.
     pub notes: Vec<String>,
@@ -33,7 +33,7 @@ impl Own {
         whose: &str,
     ) -> Result<Self, String> {
         let both = old.zip(new).filter(|(old, new)| new.are_of(old));
-        let (old, new) = both.ok_or("group_by was written meanwhile")?;
+        let (old, new) = both.ok_or("group_by was written meanwhile: run it again")?;
         let between = GroupWindow::new(Some(old), new);
         let lost = between.lost().len();
         let mut own = Self::default();
@@ -69,9 +69,22 @@ impl Own {
             own.histograms.push((metric, all));
         }
         for group in &new.groups {
-            let old = between.before(group).map_or([0; COUNTS.len()], counts);
-            for (all, (new, old)) in own.counts.iter_mut().zip(counts(group).iter().zip(old)) {
-                *all = all.saturating_add(new.saturating_sub(old));
+            let old = between.before(group);
+            let more = |of: GroupCounter| {
+                let old = old.map_or(0, |old| old.counters[of as usize]);
+                group.counters[of as usize].saturating_sub(old)
+            };
+            let row = between.row(group);
+            let counts = [
+                more(GroupCounter::Voluntary),
+                more(GroupCounter::Involuntary),
+                more(GroupCounter::Migrations),
+                row.oncpu_ns,
+                row.waits.1,
+                between.not_in_histogram(group, &GroupMetric::ALL),
+            ];
+            for (all, more) in own.counts.iter_mut().zip(counts) {
+                *all = all.saturating_add(more);
             }
         }
         if lost != 0 {
@@ -98,23 +111,12 @@ impl Own {
     }
 }
 
-/// Returns the [`COUNTS`] of a group.
-fn counts(group: &Group) -> [u64; COUNTS.len()] {
-    let sum = |metric: GroupMetric| units::clamp(group.samples[metric as usize].sum);
-    let counter = |counter: GroupCounter| group.counters[counter as usize];
-    [
-        counter(GroupCounter::Voluntary),
-        counter(GroupCounter::Involuntary),
-        counter(GroupCounter::Migrations),
-        sum(GroupMetric::Oncpu),
-        sum(GroupMetric::Runq),
-        group.not_in_histogram(),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
-    use schedhist_core::engine::histogram::bucket::{Precision, Scheme};
+    use schedhist_core::{
+        engine::histogram::bucket::{Precision, Scheme},
+        raw::Group,
+    };
 
     use super::*;
 
@@ -173,6 +175,18 @@ mod tests {
         // Another one has its number.
         let other = groups(&[(1, "/a", 110), (2, "/a/c", 60)]);
         assert_eq!(waits(&old, &other, "cgroup"), Ok((70, 70_000)));
+    }
+
+    #[test]
+    fn what_is_in_progress() {
+        let mut old = groups(&[(1, "/a", 100)]);
+        let mut new = old.clone();
+        // It keeps its CPU all the while, and a task of it waits at the end.
+        old.groups[0].slices = (1, 300_000);
+        new.groups[0].slices = (1, 8_300_000);
+        new.groups[0].waiting = (1, 40_000);
+        let own = Own::between(Some(&old), Some(&new), "process").unwrap();
+        assert_eq!(own.counts[3..5], [8_000_000, 40_000]);
     }
 
     #[test]
