@@ -118,6 +118,18 @@ impl Slices {
         gaps.collect()
     }
 
+    /// Returns the slices of each task.
+    pub fn by_task(&self) -> ByTask {
+        let mut by_task = ByTask::new();
+        for (cpu, of_cpu) in &self.cpus {
+            for (number, kept) in of_cpu {
+                let of_task = by_task.entry(kept.slice.pid).or_default();
+                of_task.insert((kept.slice.since, (*cpu, *number)));
+            }
+        }
+        by_task
+    }
+
     fn get(&self, at: At) -> Option<&KeptSlice> {
         self.cpus.get(&at.0)?.get(&at.1)
     }
@@ -132,23 +144,26 @@ impl Slices {
 
     /// Gives the hops of an outlier's chain what had the CPU for most of the time for which each
     /// waited or was preempted.
-    pub fn explain(&self, outlier: &mut Outlier) {
+    pub fn explain(&self, outlier: &mut Outlier, by_task: &ByTask) {
         let (Some(mut end), Some(chain)) = (outlier.end_ns, &mut outlier.chain) else {
             return;
         };
         for hop in &mut chain.hops {
             let begin = end.saturating_sub(hop.sum_ns());
             let mut behind = BTreeMap::new();
-            for (cpu, slices) in &self.cpus {
-                let own = slices.iter().filter(|(_, KeptSlice { slice, .. })| {
-                    let is_here = begin < slice.since && slice.since <= end;
-                    is_here && slice.pid == hop.pid && slice.start != Start::Throttled
-                });
-                for (number, KeptSlice { slice, .. }) in own {
-                    let from = slice.waiting.max(begin);
-                    for (occupant, ns) in self.occupants((*cpu, *number), from, slice.since) {
-                        *behind.entry(occupant).or_default() += ns;
-                    }
+            let own = by_task.get(&hop.pid).into_iter();
+            // Those that began after `begin`, and up to `end`.
+            let own = own.flat_map(|all| all.range((begin.saturating_add(1), FIRST)..=(end, LAST)));
+            for (_, at) in own {
+                let Some(KeptSlice { slice, .. }) = self.get(*at) else {
+                    continue;
+                };
+                if slice.start == Start::Throttled {
+                    continue;
+                }
+                let from = slice.waiting.max(begin);
+                for (occupant, ns) in self.occupants(*at, from, slice.since) {
+                    *behind.entry(occupant).or_default() += ns;
                 }
             }
             let most = behind.iter().max_by_key(|(_, ns)| **ns);
@@ -209,6 +224,12 @@ impl Occupant {
 
 /// The CPU and the number of a slice.
 type At = (u32, u64);
+
+const FIRST: At = (0, 0);
+const LAST: At = (u32::MAX, u64::MAX);
+
+/// The slices of each task, by their begin.
+pub type ByTask = BTreeMap<i32, BTreeSet<(u64, At)>>;
 
 fn name(slice: &ChainSlice) -> String {
     let comm = slice.comm.split(|byte| *byte == 0).next();
@@ -322,14 +343,7 @@ impl Path {
     /// Follows the path of the process `pid`, which has ended. Returns `None` if its first or its
     /// last slice is not there.
     pub fn of(slices: &Slices, pid: i32) -> Option<Self> {
-        // The slices of each task, by their begin.
-        let mut by_task: BTreeMap<i32, BTreeSet<(u64, At)>> = BTreeMap::new();
-        for (cpu, of_cpu) in &slices.cpus {
-            for (number, kept) in of_cpu {
-                let of_task = by_task.entry(kept.slice.pid).or_default();
-                of_task.insert((kept.slice.since, (*cpu, *number)));
-            }
-        }
+        let by_task = slices.by_task();
         let count: usize = slices.cpus.values().map(BTreeMap::len).sum();
         let own = by_task.get(&pid)?;
         let begin = own.iter().rev().find_map(|(_, at)| {

@@ -110,7 +110,9 @@ fn known() {
     };
     assert_eq!(times("helper1"), helper);
     assert_eq!(path.tasks.len(), 2);
-    let behind: Vec<_> = { path.behind.iter() }
+    let behind: Vec<_> = path
+        .behind
+        .iter()
         .filter(|(_, ns)| **ns != 0)
         .map(|(occupant, ns)| (occupant.clone(), *ns))
         .collect();
@@ -139,8 +141,12 @@ fn known() {
         )
     });
     let mut outlier = text::outliers(&format!("{text}{chain}{}", hops.concat())).remove(0);
-    slices.explain(&mut outlier);
-    let behind: Vec<_> = { outlier.chain.unwrap().hops.into_iter() }
+    slices.explain(&mut outlier, &slices.by_task());
+    let behind: Vec<_> = outlier
+        .chain
+        .unwrap()
+        .hops
+        .into_iter()
         .map(|hop| hop.behind.unwrap())
         .collect();
     assert_eq!(behind, [(task("hog99"), 50), (task("other2"), 20)]);

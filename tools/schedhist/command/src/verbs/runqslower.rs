@@ -83,7 +83,7 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
         }
         print(&out)?;
         if missed != 0 {
-            note(format!("{missed} outliers were missed"));
+            note(format!("{missed} outliers of any metric were missed"));
         }
     }
     if ended != 0 {

@@ -104,7 +104,8 @@ impl Action {
 /// long as the result exists.
 fn on_outlier<'a>(source: &'a Source, words: &[&str]) -> Result<Setting<'a>> {
     Setting::new(source, "on_outlier", &|now| {
-        let now: Vec<_> = { now.split([',', ' ']) }
+        let now: Vec<_> = now
+            .split([',', ' '])
             .filter(|word| !word.is_empty() && *word != "none")
             .collect();
         let missing = words.iter().filter(|word| !now.contains(word));
@@ -134,8 +135,11 @@ fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words
 /// [`engine::chain::LastChains::keep`](schedhist_core::engine::chain::LastChains::keep).
 pub fn has_chains(metric: &str) -> bool {
     let is_it = |one: &&Metric| one.name() == metric;
-    metric != "none" && { Metric::ALL.iter().find(is_it) }
-        .is_none_or(|one| one.side() != Side::Prev)
+    metric != "none"
+        && Metric::ALL
+            .iter()
+            .find(is_it)
+            .is_none_or(|one| one.side() != Side::Prev)
 }
 
 /// Makes the module keep slices for chains, unless it does, for as long as the result exists.
@@ -204,7 +208,7 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
             false => summary.text(&args.metric, ns, (seen, missed)),
         }),
         (true, None) => print(&format!(
-            "{seen} above {} us, {missed} more missed\n",
+            "{seen} above {} us, {missed} of any metric missed\n",
             options::us(args.threshold)
         )),
         (false, None) => Ok(()),
@@ -300,7 +304,10 @@ impl Watcher<'_> {
         };
         let mut slices = Slices::default();
         if fs::read(self.source.path("slices")).is_ok_and(|data| slices.add(&data).is_ok()) {
-            found.iter_mut().for_each(|it| slices.explain(it));
+            let by_task = slices.by_task();
+            for outlier in found {
+                slices.explain(outlier, &by_task);
+            }
         }
         self.slices.end(begin);
     }
@@ -317,7 +324,9 @@ impl Watcher<'_> {
             let print = || {
                 // Of the same snapshot.
                 let groups = |group| {
-                    let names = self.named.of([group].into_iter(), snapshot.time);
+                    let names = self
+                        .named
+                        .of([group].into_iter(), (snapshot.time, snapshot.time));
                     shown::name_of(group, &names)
                 };
                 print(&match self.args.json {
@@ -362,7 +371,7 @@ impl Watcher<'_> {
         let patience = Instant::now() + PATIENCE;
         self.missed = self.missed.saturating_add(missed);
         if missed != 0 && !quiet {
-            note(format!("{missed} outliers were missed"));
+            note(format!("{missed} outliers of any metric were missed"));
         }
         for outlier in found {
             if !self.is_above(outlier) {
@@ -371,7 +380,7 @@ impl Watcher<'_> {
             let is_end = self.reported.ends(outlier);
             let end = outlier.end_ns.unwrap_or(0);
             let begin = end.saturating_sub(outlier.duration_ns);
-            let names = self.named.of(outlier.groups(), begin);
+            let names = self.named.of(outlier.groups(), (begin, end));
             let stacks = self.stacks.as_mut();
             let stack = stacks.map(|stacks| stacks.of(outlier.id, patience));
             let printed = match (quiet, &mut self.summary) {

@@ -160,7 +160,8 @@ fn axis(times: &[u64]) -> Vec<(usize, String)> {
     };
     let each = last.saturating_sub(*first) / (times.len() as u64 - 1).max(1);
     let wanted = (each * APART as u64).div_ceil(1_000);
-    let step = { ROUND.iter() }
+    let step = ROUND
+        .iter()
         .find(|step| **step >= wanted)
         .unwrap_or(&86_400)
         * 1_000;

@@ -187,20 +187,21 @@ fn cpus(window: &Window) -> Vec<Cpu> {
             .iter()
             .filter(|part| waits.contains(&part.metric));
         let parts: Vec<&window::Samples> = parts.collect();
-        let span = cpu.time.map(|time| time.span).or(window.span);
-        let span = u128::from(span.unwrap_or(window.end).max(1));
+        let span = cpu.time.map(|time| time.span).or(elapsed);
         let waited = parts
             .iter()
             .fold(0_u128, |all, part| all.saturating_add(part.sum));
         Cpu {
             // More than the whole only without the module's word on what is in progress.
-            busy: (window.busy(cpu) * 1000 / span).min(1000) as u16,
+            busy: span.map_or(0, |span| {
+                (window.busy(cpu) * 1000 / u128::from(span.max(1))).min(1000) as u16
+            }),
             p99: p99(
                 window.scheme,
                 parts.iter().map(|part| &*part.buckets).collect(),
                 parts.iter().filter_map(|part| part.max.value()).max(),
             ),
-            waiting: units::tasks_on_average(waited, cpu.time.map(|time| time.span).or(elapsed))
+            waiting: units::tasks_on_average(waited, span)
                 .map_or(0, |tasks| (tasks * 100.0).round() as u32),
         }
     };
@@ -242,7 +243,10 @@ impl History {
     /// other metrics or CPUs, all of them do.
     pub fn push(&mut self, interval: &Interval, mut moment: Moment) {
         let window = &interval.window;
-        let is_shown: Vec<_> = { window.names.metrics.iter() }
+        let is_shown: Vec<_> = window
+            .names
+            .metrics
+            .iter()
             .map(|it| it.name == self.wanted || is_default(&it.name) || window.is_on(it))
             .collect();
         let part = moment.part.as_mut().map(|(_, rows)| rows);
@@ -251,7 +255,8 @@ impl History {
             rows.retain(|_| is_shown.next() == Some(&true));
         }
         let shown = window.names.metrics.iter().zip(&is_shown);
-        let names: Vec<_> = { shown.filter(|(_, is_shown)| **is_shown) }
+        let names: Vec<_> = shown
+            .filter(|(_, is_shown)| **is_shown)
             .map(|(metric, _)| metric.name.clone())
             .collect();
         let cpus: Vec<_> = interval.window.cpus.iter().map(|cpu| cpu.number).collect();

@@ -180,7 +180,8 @@ impl View<'_> {
     /// Returns the groups that pass the filter, sorted: usually, who waited longest comes first.
     pub fn groups_in_order(&self) -> Vec<&GroupRow> {
         let groups = self.moment().map_or(&[][..], |moment| &moment.groups.rows);
-        let mut all: Vec<_> = { groups.iter() }
+        let mut all: Vec<_> = groups
+            .iter()
             .filter(|it| self.is_wanted(&it.name))
             .collect();
         match self.choice.order {
@@ -328,7 +329,10 @@ impl View<'_> {
             const ABOUT: &str = "tasks kept waiting, at least:";
             let each = (width - ABOUT.len()) / moment.groups.offenders.len();
             let room = each.saturating_sub(" 0.12 by ,".len()).max(8);
-            let offenders = { moment.groups.offenders.iter() }
+            let offenders = moment
+                .groups
+                .offenders
+                .iter()
                 .map(|it| format!("{} by {}", average(it.kept_ns), cut(&it.name, room)));
             let offenders: Vec<_> = offenders.collect();
             let text = format!("{ABOUT} {}", offenders.join(", "));

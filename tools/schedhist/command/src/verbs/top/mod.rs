@@ -34,7 +34,7 @@ use crate::{
     output::print,
     render,
     source::{Reading, Source},
-    sys,
+    sys::{self, Waiter},
     tty::{self, Event, Mouse, Tty},
     verbs::check,
 };
@@ -320,7 +320,7 @@ fn show(
     feed.next(None)?;
     let choice = Choice::new(&feed.history, metric);
     if once || !tty::is_there() {
-        std::thread::sleep(interval);
+        Waiter::new()?.is_over_before(Some(Instant::now() + interval));
         feed.next(None)?;
         return print_once(&feed, &choice, ascii);
     }
@@ -384,6 +384,7 @@ impl Feed<'_> {
     /// Takes the next interval. What is looked at stays where it is.
     fn follow(&mut self, choice: &mut Choice) {
         let before = self.history.moments.len();
+        let metric = self.history.names.get(choice.metric).cloned();
         let at = self.history.moments.back().map(|moment| moment.unix_ns);
         // A module that is not there is waited for.
         let trouble = self.next(choice.part.as_ref()).err();
@@ -391,6 +392,10 @@ impl Feed<'_> {
             Some(remedy) => remedy.to_owned(),
             None => error.to_string(),
         });
+        // Others may be on now.
+        let mut names = self.history.names.iter();
+        let place = names.position(|name| Some(name) == metric.as_ref());
+        choice.metric = place.unwrap_or(0);
         let is_new = at != self.history.moments.back().map(|moment| moment.unix_ns);
         if is_new && (choice.paused || choice.back > 0) && before != 0 {
             choice.back = (choice.back + 1).min(self.history.moments.len() - 1);
@@ -401,7 +406,9 @@ impl Feed<'_> {
 impl Choice {
     fn new(history: &History, metric: &str) -> Self {
         Self {
-            metric: { history.names.iter() }
+            metric: history
+                .names
+                .iter()
                 .position(|name| name == metric)
                 .unwrap_or(0),
             ..Self::default()
