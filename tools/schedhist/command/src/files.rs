@@ -62,14 +62,19 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result {
     write_with(path, bytes, None)
 }
 
-/// Writes a file as [`write`] does, but with these permissions.
+/// Writes a file as [`write`] does, but with these permissions, in a folder where others may write:
+/// what is no regular file is refused, and no symbolic link is followed.
 pub fn write_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> Result {
     let failed = |error| Error::at(path, error);
-    let old = fs::metadata(path).ok();
-    if old.as_ref().is_some_and(|old| !old.is_file()) {
+    let old = match permissions {
+        Some(_) => fs::symlink_metadata(path).ok(),
+        None => fs::metadata(path).ok(),
+    };
+    if permissions.is_some() {
+        check_replaceable(path)?;
+    } else if old.as_ref().is_some_and(|old| !old.is_file()) {
         return fs::write(path, bytes).map_err(failed);
     }
-    // Through a symbolic link, unless others may have put it there: see `check_replaceable`.
     let target = match permissions {
         Some(_) => path.to_owned(),
         None => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),

@@ -353,7 +353,8 @@ mod tests {
         for verb in program.get_subcommands() {
             let help = verb.get_after_help().map(ToString::to_string);
             let help = help.unwrap_or_default();
-            let examples: Vec<_> = { help.lines() }
+            let examples: Vec<_> = help
+                .lines()
                 .filter_map(|line| line.strip_prefix("  schedhist "))
                 .collect();
             let name = verb.get_name();

@@ -125,17 +125,18 @@ impl Source {
             // The first read makes the whole snapshot.
             let mut bytes = vec![0; 1 << 16];
             let first = file.read(&mut bytes)?;
-            let read_ns = sys::since(start);
+            let (read_ns, unix_ns) = (sys::since(start), unix_ns());
             bytes.truncate(first);
             file.read_to_end(&mut bytes)?;
-            Ok((about, bytes, read_ns))
+            Ok((about, bytes, read_ns, unix_ns))
         };
-        let (about, bytes, read_ns) = read().map_err(|error| self.explain(&path, error))?;
+        let (about, bytes, read_ns, unix_ns) =
+            read().map_err(|error| self.explain(&path, error))?;
         let snapshot = raw::decode(&bytes).at(&path)?;
         Ok(Reading {
             timed: TimedSnapshot {
                 unix_ns: match self.is_live() {
-                    true => unix_ns(),
+                    true => unix_ns,
                     false => modified(&about),
                 },
                 // Copies do not say how long it took: ten milliseconds are a lot.

@@ -65,8 +65,8 @@ const ENDING: [signal::Signal; 4] = [
     signal::Signal::SIGQUIT,
 ];
 
-/// Waits for time, signals and input at once. While it exists, SIGINT, SIGTERM, SIGQUIT, SIGCHLD
-/// and, unless it is ignored, SIGHUP are blocked, and only its waits receive them.
+/// Waits for time, signals and input at once. From the first one on, SIGINT, SIGTERM, SIGQUIT,
+/// SIGCHLD and, unless it is ignored, SIGHUP are blocked, and only its waits receive them.
 #[derive(Debug)]
 pub struct Waiter {
     signals: SignalFd,

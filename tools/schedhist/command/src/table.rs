@@ -446,7 +446,10 @@ impl Filled<'_> {
     }
 
     fn text(&self, unit: Unit) -> String {
-        let mut columns: Vec<_> = { self.heads.iter().enumerate() }
+        let mut columns: Vec<_> = self
+            .heads
+            .iter()
+            .enumerate()
             .map(|(at, head)| Shown::new(head, self.rows.iter().map(|row| &row[at]), unit))
             .collect();
         if let Some(first) = columns.first_mut() {
@@ -510,7 +513,8 @@ struct Shown {
 impl Shown {
     fn new<'c>(head: &Head, cells: impl Iterator<Item = &'c Cell>, unit: Unit) -> Self {
         let values = cells.map(|cell| cell.for_people(unit));
-        let cells: Vec<_> = { [head.heading.to_string()].into_iter() }
+        let cells: Vec<_> = [head.heading.to_string()]
+            .into_iter()
             .chain(values)
             .collect();
         let widest = cells.iter().map(|cell| cell.chars().count()).max();

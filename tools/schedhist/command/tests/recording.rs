@@ -88,7 +88,8 @@ fn damaged() {
     };
     let words = "report -i data -j runq";
     assert_eq!(spans(words).1, 249);
-    let deltas: Vec<_> = { chunks(&good).iter() }
+    let deltas: Vec<_> = chunks(&good)
+        .iter()
         .filter(|(_, kind)| *kind == 3)
         .map(|(at, _)| *at)
         .collect();
@@ -220,7 +221,8 @@ fn the_wall_clock_steps() {
         // The times on the module's clock, and not the wall clock's.
         let part = of("--time 8,12 -e -j runq");
         let log = of("--hlog runq");
-        let log: Vec<_> = { log.lines() }
+        let log: Vec<_> = log
+            .lines()
             .filter(|line| line.contains("HISTFAAAA"))
             .map(str::to_owned)
             .collect();

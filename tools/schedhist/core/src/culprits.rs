@@ -147,7 +147,8 @@ mod tests {
             outlier(3, 70, 60, &[("swapper/0", 0), ("kworker/0:1H", 10)]),
         ];
         let sums = by(all.iter(), comm);
-        let found: Vec<_> = { sums.iter() }
+        let found: Vec<_> = sums
+            .iter()
             .map(|(name, sum)| (&**name, sum.outliers, sum.ran_ns, sum.worst))
             .collect();
         let wanted = [

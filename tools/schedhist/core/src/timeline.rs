@@ -97,7 +97,8 @@ impl Timeline {
             span,
             intervals: 1,
             after_gap,
-            metrics: { metrics.iter() }
+            metrics: metrics
+                .iter()
                 .map(|metric| window.distribution(metric, &|_| true))
                 .collect(),
             cpus: window.cpus.iter().map(greatest).collect(),

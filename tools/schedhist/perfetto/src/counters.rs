@@ -165,9 +165,7 @@ impl Counters {
             return;
         };
         // Without a length there is no slice.
-        let hops: Vec<_> = { chain.hops.iter() }
-            .filter(|hop| hop.sum_ns() != 0)
-            .collect();
+        let hops: Vec<_> = chain.hops.iter().filter(|hop| hop.sum_ns() != 0).collect();
         let mut from = Vec::new();
         for (place, hop) in (1..).zip(&hops) {
             let begin = end.saturating_sub(hop.sum_ns());
@@ -183,7 +181,9 @@ impl Counters {
                 begin,
                 duration: end - begin,
                 name,
-                notes: { hop.parts().into_iter() }
+                notes: hop
+                    .parts()
+                    .into_iter()
                     .map(|(what, ns)| Note::Number(what, ns))
                     .collect(),
                 from: std::mem::take(&mut from),

@@ -262,7 +262,8 @@ fn counters_are_those_of_the_intervals() {
         snapshots.push(raw::decode(&machine.raw()).unwrap());
     }
     let mut counters = Counters::default();
-    let windows: Vec<_> = { snapshots.windows(2) }
+    let windows: Vec<_> = snapshots
+        .windows(2)
         .map(|two| Window::between(&two[0], &two[1]).unwrap())
         .collect();
     for number in [0, 1, 3] {

@@ -283,7 +283,9 @@ fn bound_bytes(clients: &mut Vec<Client>) {
     let mut bodies = BTreeSet::new();
     let mut bytes = 0;
     // The newest are kept, and those that have no answer yet.
-    let mut is_kept: Vec<_> = { clients.iter().rev() }
+    let mut is_kept: Vec<_> = clients
+        .iter()
+        .rev()
         .map(|client| {
             let Some(answer) = &client.answer else {
                 return true;

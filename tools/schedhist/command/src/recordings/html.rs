@@ -185,7 +185,9 @@ fn read(path: &Path, when: &When, columns: usize, limits: &[Limit]) -> Result<(R
         limits,
         cpus: sums.cpus.into_values().collect(),
         laws,
-        marks: { contents.marks.into_iter() }
+        marks: contents
+            .marks
+            .into_iter()
             .chain(contents.lost.0.iter().map(|(_, lost)| lost.to_string()))
             .collect(),
         groups,

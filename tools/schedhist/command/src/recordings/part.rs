@@ -139,7 +139,8 @@ fn range_of(when: &When, path: &Path, taken: &[SnapshotTime]) -> Result<Range> {
     }
     let begin = match from {
         None => Some(first.0),
-        Some(Moment::Since(ns)) => { taken.iter() }
+        Some(Moment::Since(ns)) => taken
+            .iter()
             .find(|(_, at)| *at >= ns)
             .map(|(unix, _)| *unix),
         Some(Moment::Clock(date, time)) => last_until(date, time, first.0, end.0)?,
@@ -195,7 +196,8 @@ fn begin_of_last(taken: &[SnapshotTime], length: Duration) -> u64 {
     let end = taken.last().map_or(0, |(_, at)| *at);
     let length = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     let begin = end.saturating_sub(length);
-    { taken.iter() }
+    taken
+        .iter()
         .rfind(|(_, at)| *at <= begin)
         .map_or(0, |(_, at)| *at)
 }

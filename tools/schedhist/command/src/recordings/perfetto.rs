@@ -20,7 +20,7 @@ pub fn perfetto(input: &Path, when: &When, out: &Path) -> Result<u8> {
     let mut file = fs::File::open(input).at(input)?;
     let mut begin = Vec::new();
     let magic = MAGIC.len() as u64;
-    { &mut file }
+    file.by_ref()
         .take(magic)
         .read_to_end(&mut begin)
         .at(input)?;

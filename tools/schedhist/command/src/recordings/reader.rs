@@ -4,7 +4,8 @@
 
 use std::{
     collections::BTreeSet,
-    fs::File,
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -61,11 +62,15 @@ pub struct Recorded {
 impl Contents {
     /// Returns what became of limits.
     pub fn judge(&self, limits: &[Limit]) -> Vec<Judged> {
-        let windows = { self.spans.iter() }
+        let windows = self
+            .spans
+            .iter()
             .filter_map(|(first, last)| Window::between(&first.snapshot, &last.snapshot).ok());
         let samples = Samples {
             windows: &windows.collect::<Vec<_>>(),
-            groups: { self.groups.iter() }
+            groups: self
+                .groups
+                .iter()
                 .map(|part| (Some(&part.first), &part.last))
                 .collect(),
             are_recorded: true,
@@ -231,6 +236,16 @@ pub fn open(path: &Path) -> Result<Reader> {
     })
 }
 
+/// Returns what tells the files of a recording from those after the next turn of a ring.
+fn identity(path: &Path) -> [Option<(u64, u64)>; 2] {
+    let of = |path: &Path| {
+        fs::metadata(path)
+            .ok()
+            .map(|about| (about.dev(), about.ino()))
+    };
+    [of(path), file_before(path).and_then(|before| of(&before))]
+}
+
 impl Reader {
     /// Returns whether the last snapshot was stored as its differences from the one before.
     pub fn is_difference(&self) -> bool {
@@ -322,8 +337,14 @@ impl Part {
 /// Reads the chosen part of a recording, file by file: the one way through it. Returns what cannot
 /// be read. Runs and marks are those of the whole recording.
 pub fn walk(path: &Path, when: &When, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
+    let before = identity(path);
     let range = part::chosen(when, path)?;
-    walk_with(open(path)?, range, &mut tell)
+    let reader = open(path)?;
+    if range != WHOLE && identity(path) != before {
+        let why = "it was continued in another file while it was read: read it again";
+        return Err(Error::at(path, why));
+    }
+    walk_with(reader, range, &mut tell)
 }
 
 /// Reads a recording that is read again: what cannot be read is noted then.

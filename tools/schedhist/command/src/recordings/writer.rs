@@ -45,7 +45,10 @@ pub struct Writer {
 /// Locks a recording; fails if someone else writes it. Where there are no locks, none is held.
 fn lock(file: &File, path: &Path, operation: FlockOperation) -> Result {
     match flock(file, operation) {
-        Err(Errno::WOULDBLOCK) => Err(Error::at(path, "another schedhist is writing it")),
+        Err(Errno::WOULDBLOCK) => Err(Error::at(
+            path,
+            "another schedhist is writing it: name another file with -o",
+        )),
         _ => Ok(()),
     }
 }

@@ -46,7 +46,8 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         for name in SETTINGS.iter().filter(is_shown) {
             match *name {
                 // As they are written.
-                "group_rules" => { rules(source)?.iter() }
+                "group_rules" => rules(source)?
+                    .iter()
                     .for_each(|rule| out += &format!("{name} add {rule}\n")),
                 _ => out += &format!("{name} {}\n", source.text(name)?.trim()),
             }

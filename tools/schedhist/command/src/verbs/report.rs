@@ -133,7 +133,8 @@ fn outliers(contents: &Contents, metrics: &[String], style: &Style) -> String {
         it.outlier.groups().filter_map(name).gather()
     };
     match style.form {
-        Form::Json => { wanted.iter() }
+        Form::Json => wanted
+            .iter()
             .map(|it| {
                 shown::json(
                     &it.outlier,

@@ -120,7 +120,8 @@ impl<'a> CommandGroup<'a> {
     fn with_rule(source: &'a Source) -> Result<Self> {
         let name = format!("{RUN}{}", Owner::this()?);
         let grouping = Grouping::new(source, "list", &|rule| rule == "list")?;
-        let others = { rule_names(source)?.iter() }
+        let others = rule_names(source)?
+            .iter()
             .filter(|name| is_in_use(name))
             .count();
         if others != 0 {

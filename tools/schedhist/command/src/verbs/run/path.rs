@@ -171,7 +171,9 @@ fn text(path: &Path, title: &str) -> String {
     }
     let mut behind: Vec<_> = path.behind.iter().filter(|(_, ns)| **ns != 0).collect();
     behind.sort_by_cached_key(|(_, ns)| std::cmp::Reverse(**ns));
-    let behind: Vec<_> = { behind.iter().take(SHOWN) }
+    let behind: Vec<_> = behind
+        .iter()
+        .take(SHOWN)
         .map(|(occupant, ns)| format!("{} {}", occupant.name(), time(**ns)))
         .collect();
     if !behind.is_empty() {

@@ -192,7 +192,8 @@ fn unit(cgroups: &Path, wanted: &str) -> Result<PathBuf> {
         ),
         [path] => Ok(below(path)),
         several => {
-            let names: Vec<_> = { several.iter() }
+            let names: Vec<_> = several
+                .iter()
                 .map(|path| names::shown(&below(path)))
                 .collect();
             let names = names.join(", ");
