@@ -14,7 +14,8 @@ use kernel::cpu::CpuId;
 use super::{
     bindings,
     per_cpu,
-    task::Task, //
+    task::Task,
+    with_current, //
 };
 
 /// Asserts that interrupts are off on this CPU: only an NMI can come in between.
@@ -97,9 +98,7 @@ pub(crate) fn cond_resched() {
 }
 
 pub(crate) fn is_current(task: Task<'_>) -> bool {
-    // SAFETY: Callable in any context.
-    let current = unsafe { bindings::get_current() };
-    task.id() == current as u64
+    with_current(|current| current.id() == task.id())
 }
 
 #[inline(always)]

@@ -213,7 +213,7 @@ struct task_struct *schedhist_find_process(pid_t pid)
 	return leader && atomic_read(&leader->signal->live) ? leader : NULL;
 }
 
-static void visit_tasks(schedhist_visit visit, void *data, bool queued)
+void schedhist_visit_tasks(schedhist_visit visit, void *data, bool queued)
 {
 	struct task_struct *process, *task;
 
@@ -230,16 +230,6 @@ static void visit_tasks(schedhist_visit visit, void *data, bool queued)
 				goto out;
 out:
 	rcu_read_unlock();
-}
-
-void schedhist_visit_tasks(schedhist_visit visit, void *data)
-{
-	visit_tasks(visit, data, false);
-}
-
-void schedhist_visit_queued_tasks(schedhist_visit visit, void *data)
-{
-	visit_tasks(visit, data, true);
 }
 
 void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,

@@ -166,14 +166,11 @@ unsigned int schedhist_interruptions(void);
 /* Returns whether a task is a kernel thread that runs softirqs. Callable in any context. */
 bool schedhist_is_softirq_thread(const struct task_struct *task);
 
-/* Visits every task, with the RCU read lock held. */
-void schedhist_visit_tasks(schedhist_visit visit, void *data);
-
 /*
- * Visits every task that is on a run queue or has a CPU, with the RCU read lock
- * held.
+ * Visits every task, or those that are on a run queue or have a CPU, with the
+ * RCU read lock held.
  */
-void schedhist_visit_queued_tasks(schedhist_visit visit, void *data);
+void schedhist_visit_tasks(schedhist_visit visit, void *data, bool queued);
 
 /* Visits every thread of a task's process, with the RCU read lock held. */
 void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,

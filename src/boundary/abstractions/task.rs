@@ -369,30 +369,26 @@ unsafe extern "C" fn call<F: FnMut(Task<'_>) -> bool>(
 
 /// Calls `visit` for every task but the idle tasks; those that are created or exit meanwhile may be
 /// missed. `visit` must not sleep.
-pub(crate) fn for_each_task(mut visit: impl FnMut(Task<'_>)) {
-    visit_tasks(|task| {
-        visit(task);
-        true
-    });
-}
-
-fn visit_tasks<F: FnMut(Task<'_>) -> bool>(mut visit: F) {
-    // SAFETY: `call` gets this `F`, and is not called any more once this has returned.
-    unsafe { bindings::schedhist_visit_tasks(Some(call::<F>), (&raw mut visit).cast()) };
+pub(crate) fn for_each_task(visit: impl FnMut(Task<'_>)) {
+    visit_tasks(to_the_end(visit), false);
 }
 
 /// Does the same for every task that is on a run queue or has a CPU, which takes far less time
 /// where most tasks sleep.
-pub(crate) fn for_each_queued_task(mut visit: impl FnMut(Task<'_>)) {
-    visit_queued_tasks(|task| {
-        visit(task);
-        true
-    });
+pub(crate) fn for_each_queued_task(visit: impl FnMut(Task<'_>)) {
+    visit_tasks(to_the_end(visit), true);
 }
 
-fn visit_queued_tasks<F: FnMut(Task<'_>) -> bool>(mut visit: F) {
+fn to_the_end(mut visit: impl FnMut(Task<'_>)) -> impl FnMut(Task<'_>) -> bool {
+    move |task: Task<'_>| {
+        visit(task);
+        true
+    }
+}
+
+fn visit_tasks<F: FnMut(Task<'_>) -> bool>(mut visit: F, queued: bool) {
     // SAFETY: `call` gets this `F`, and is not called any more once this has returned.
-    unsafe { bindings::schedhist_visit_queued_tasks(Some(call::<F>), (&raw mut visit).cast()) };
+    unsafe { bindings::schedhist_visit_tasks(Some(call::<F>), (&raw mut visit).cast(), queued) };
 }
 
 /// Calls `visit` for the threads of the process of `task`, until it returns false. `visit` must not
@@ -406,13 +402,10 @@ pub(crate) fn visit_threads<F: FnMut(Task<'_>) -> bool>(task: Task<'_>, mut visi
 
 /// Calls `visit` for every thread of the process that has the PID `pid` in the namespace of the
 /// current task, which is the initial one for a kernel worker. `visit` must not sleep.
-pub(crate) fn for_each_thread_of(pid: i32, mut visit: impl FnMut(Task<'_>)) {
+pub(crate) fn for_each_thread_of(pid: i32, visit: impl FnMut(Task<'_>)) {
     let rcu = rcu::read_lock();
     if let Some(leader) = find_leader(pid, &rcu) {
-        visit_threads(leader, |thread| {
-            visit(thread);
-            true
-        });
+        visit_threads(leader, to_the_end(visit));
     }
 }
 
