@@ -139,7 +139,7 @@ pub fn group<B: Deref<Target = [u64]>>(
         write!(out, " migrations_{} {count}", distance.name())?;
     }
     let waits = totals.long_waits();
-    write!(out, " long_waits {}", waits.waits)?;
+    write!(out, " long_waits {}", waits.waits())?;
     for part in WaitPart::ALL {
         let (name, sum) = (part.name(), waits.part(part));
         write!(out, " long_wait_{name}_ns {sum}")?;

@@ -133,7 +133,7 @@ pub fn long_waits(out: &mut impl Write, scope: Scope, sums: &WaitSums) -> fmt::R
     let labels = Labels::new(scope);
     let help = "Waits for a CPU of long_wait_ns or more.";
     family(out, "long_waits", "counter", help)?;
-    writeln!(out, "schedhist_long_waits_total{labels} {}", sums.waits)?;
+    writeln!(out, "schedhist_long_waits_total{labels} {}", sums.waits())?;
     let mut seconds = |name: fmt::Arguments<'_>, help, sum| {
         family(out, format_args!("{name}_seconds"), "counter", help)?;
         writeln!(out, "# UNIT schedhist_{name}_seconds seconds")?;

@@ -448,8 +448,6 @@ impl<const N: usize> Fields<N> {
 
     /// Adds the fields that the records of long waits end with.
     fn wait_sums(&mut self, sums: &WaitSums) {
-        self.u64(sums.waits);
-        let all = sums.parts.iter().chain(sums.causes.as_flattened());
-        all.for_each(|sum| self.u64(*sum));
+        sums.0.iter().for_each(|sum| self.u64(*sum));
     }
 }

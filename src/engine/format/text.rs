@@ -252,8 +252,8 @@ pub fn long_waits_head(out: &mut impl Write, limit: u64) -> fmt::Result {
 /// Writes the sums of the long waits of `scope` on one line: pairs of a key and a value.
 pub fn long_waits(out: &mut impl Write, scope: Scope, sums: &WaitSums) -> fmt::Result {
     match scope {
-        Scope::All => write!(out, "all waits {}", sums.waits)?,
-        Scope::Cpu(cpu) => write!(out, "cpu{cpu} waits {}", sums.waits)?,
+        Scope::All => write!(out, "all waits {}", sums.waits())?,
+        Scope::Cpu(cpu) => write!(out, "cpu{cpu} waits {}", sums.waits())?,
     }
     for part in WaitPart::ALL {
         write!(out, " {}_ns {}", part.name(), sums.part(part))?;

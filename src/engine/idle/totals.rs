@@ -56,108 +56,84 @@ named! {
     }
 }
 
-/// The number and the sums of long waits, in nanoseconds modulo 2^64.
+/// Where the causes are in [`WaitSums`].
+const CAUSES: usize = 1 + WaitPart::COUNT;
+const NUMBERS: usize = CAUSES + 2 * WaitCause::COUNT;
+
+/// The number and the sums of long waits, in nanoseconds modulo 2^64: how many there were; their
+/// parts, by [`WaitPart`]; and how many had each cause and how long these took, by [`WaitCause`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WaitSums {
-    /// How many there were.
-    pub waits: u64,
-    /// Their parts, by [`WaitPart`].
-    pub parts: [u64; WaitPart::COUNT],
-    /// How many had each cause, and how long these took, by [`WaitCause`].
-    pub causes: [[u64; 2]; WaitCause::COUNT],
-}
+pub struct WaitSums(pub [u64; NUMBERS]);
 
 impl WaitSums {
     /// Adds those of another CPU.
     pub fn add(&mut self, other: &Self) {
-        self.waits = self.waits.wrapping_add(other.waits);
-        for (sum, part) in self.parts.iter_mut().zip(other.parts) {
+        for (sum, part) in self.0.iter_mut().zip(other.0) {
             *sum = sum.wrapping_add(part);
-        }
-        let causes = self.causes.iter_mut().flatten();
-        for (sum, part) in causes.zip(other.causes.as_flattened()) {
-            *sum = sum.wrapping_add(*part);
         }
     }
 
     /// Subtracts earlier ones.
     pub fn subtract(&mut self, before: &Self) {
-        self.waits = self.waits.wrapping_sub(before.waits);
-        for (sum, part) in self.parts.iter_mut().zip(before.parts) {
+        for (sum, part) in self.0.iter_mut().zip(before.0) {
             *sum = sum.wrapping_sub(part);
         }
-        let causes = self.causes.iter_mut().flatten();
-        for (sum, part) in causes.zip(before.causes.as_flattened()) {
-            *sum = sum.wrapping_sub(*part);
-        }
+    }
+
+    /// Returns how many waits there were.
+    pub fn waits(&self) -> u64 {
+        self.0[0]
     }
 
     /// Returns the sum of a part.
     pub fn part(&self, part: WaitPart) -> u64 {
-        self.parts[part as usize]
+        self.0[1 + part as usize]
     }
 
     /// Returns how many waits had a cause, and how long these took.
     pub fn cause(&self, cause: WaitCause) -> (u64, u64) {
-        self.causes[cause as usize].into()
+        let place = CAUSES + 2 * cause as usize;
+        (self.0[place], self.0[place + 1])
     }
 }
 
-/// The sums of the long waits that have ended on a CPU. Only that CPU writes it, with interrupts
-/// off; any CPU reads it. Those of a group that no task is in are folded by another CPU: see
-/// [`GroupPlacement::absorb`](crate::engine::group::GroupPlacement::absorb).
+/// The sums of the long waits that have ended on a CPU, as in [`WaitSums`]. Only that CPU writes
+/// it, with interrupts off; any CPU reads it. Those of a group that no task is in are folded by
+/// another CPU: see [`GroupPlacement::absorb`](crate::engine::group::GroupPlacement::absorb).
 #[derive(Debug, Default)]
 pub struct LongWaits {
     seqcount: SeqCount,
-    waits: Cell,
-    parts: [Cell; WaitPart::COUNT],
-    causes: [[Cell; 2]; WaitCause::COUNT],
+    sums: [Cell; NUMBERS],
 }
 
 impl LongWaits {
     /// Adds a wait.
     pub fn add(&self, wait: &LongWait) {
-        let mut sums = WaitSums {
-            waits: 1,
-            parts: wait.parts,
-            causes: Default::default(),
-        };
-        sums.causes[wait.why as usize] = [1, wait.part(WaitPart::Waited)];
+        let mut sums = WaitSums::default();
+        sums.0[0] = 1;
+        sums.0[1..CAUSES].copy_from_slice(&wait.parts);
+        let place = CAUSES + 2 * wait.why as usize;
+        sums.0[place] = 1;
+        sums.0[place + 1] = wait.part(WaitPart::Waited);
         self.add_all(&sums);
     }
 
     /// Adds waits.
     pub fn add_all(&self, sums: &WaitSums) {
-        self.seqcount.write(|| {
-            self.waits.add(sums.waits);
-            for (cell, part) in self.parts.iter().zip(sums.parts) {
-                cell.add(part);
-            }
-            let causes = self.causes.as_flattened().iter();
-            for (cell, part) in causes.zip(sums.causes.as_flattened()) {
-                cell.add(*part);
-            }
-        });
+        let add = |(cell, sum): (&Cell, u64)| cell.add(sum);
+        self.seqcount
+            .write(|| self.sums.iter().zip(sums.0).for_each(add));
     }
 
     /// Forgets all waits.
     pub fn clear(&self) {
-        self.seqcount.write(|| {
-            self.waits.set(0);
-            let cells = self.parts.iter().chain(self.causes.as_flattened());
-            cells.for_each(|cell| cell.set(0));
-        });
+        self.seqcount
+            .write(|| self.sums.iter().for_each(|cell| cell.set(0)));
     }
 
     /// Returns the sums, all of the same moment.
     pub fn read(&self) -> WaitSums {
-        self.seqcount.read(|| WaitSums {
-            waits: self.waits.get(),
-            parts: self.parts.each_ref().map(Cell::get),
-            causes: self
-                .causes
-                .each_ref()
-                .map(|[waits, time]| [waits.get(), time.get()]),
-        })
+        self.seqcount
+            .read(|| WaitSums(self.sums.each_ref().map(Cell::get)))
     }
 }

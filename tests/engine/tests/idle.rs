@@ -451,7 +451,7 @@ fn sums_add_up() {
     let before = sums.read();
     sums.add(&wait);
     let mut both = sums.read();
-    assert_eq!(both.waits, 2);
+    assert_eq!(both.waits(), 2);
     assert_eq!(
         WaitPart::ALL.map(|part| both.part(part)),
         [200, 2, 40, 60, 8, 90]
@@ -466,11 +466,25 @@ fn sums_add_up() {
 
 #[test]
 fn texts_name_each_part() {
-    let sums = WaitSums {
-        waits: 3,
-        parts: [2_000_000_015, 1, 2, 3, 4, 2_000_000_005],
-        causes: [[1, 6], [0, 0], [0, 0], [0, 0], [2, 2_000_000_009]],
-    };
+    let sums = WaitSums([
+        3,
+        2_000_000_015,
+        1,
+        2,
+        3,
+        4,
+        2_000_000_005,
+        1,
+        6,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        2,
+        2_000_000_009,
+    ]);
     let mut text = String::new();
     text::long_waits_head(&mut text, 0).expect("a String takes all");
     text::long_waits_head(&mut text, 1000).expect("a String takes all");

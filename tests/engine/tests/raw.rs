@@ -278,11 +278,9 @@ fn groups_are_more_records() {
         raw::in_progress(&mut bytes, grouped::group(group), &waits, &unseen);
     }
     raw::offline(&mut bytes, 4_094);
-    let sums = |waits| WaitSums {
-        waits,
-        parts: [15, 1, 2, 3, 4, 5].map(|part: u64| part.wrapping_mul(waits)),
-        causes: [[6, 7], [8, 9], [10, 11], [12, 13], [14, 16]]
-            .map(|cause| cause.map(|sum: u64| sum.wrapping_mul(waits))),
+    let sums = |waits| {
+        let one = [1, 15, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16];
+        WaitSums(one.map(|sum: u64| sum.wrapping_mul(waits)))
     };
     raw::long_waits(&mut bytes, 0, 1_000, &sums(7));
     raw::long_waits(&mut bytes, 1, 1_000, &sums(1 << 60));

@@ -116,7 +116,7 @@ fn placement(out: &mut impl Sink, number: u32, totals: &GroupTotals) {
         );
     }
     let waits = totals.long_waits();
-    if waits.waits != 0 {
+    if waits.waits() != 0 {
         record::<GROUP_LONG_WAITS_LEN>(
             out,
             types::GROUP_LONG_WAITS,

@@ -168,9 +168,8 @@ pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
             lines.insert("group_migrations".to_owned() + &words(numbers));
         }
         let waits = group.long_waits;
-        if waits.waits != 0 {
-            let numbers = [id, waits.waits].into_iter().chain(waits.parts);
-            let numbers = numbers.chain(waits.causes.into_iter().flatten());
+        if waits.waits() != 0 {
+            let numbers = [id].into_iter().chain(waits.0);
             lines.insert("group_long_waits".to_owned() + &words(numbers));
         }
     }

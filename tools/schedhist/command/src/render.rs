@@ -100,7 +100,7 @@ fn long_waits(all: Option<&LongWaits>, unit: Unit) -> Vec<String> {
         true => format!("waits of {} or more", unit.text(Some(all.limit))),
         false => "long waits".to_owned(),
     };
-    let waits = format!("{} {which} took {served}", all.sums.waits);
+    let waits = format!("{} {which} took {served}", all.sums.waits());
     let causes = window::causes(&all.sums).map(|causes| format!("their causes: {causes}"));
     [waits].into_iter().chain(causes).collect()
 }
@@ -422,7 +422,7 @@ fn counters(interval: &Interval, notes: &[String], style: &Style) -> String {
         });
         let head = [
             ("limit_ns".into(), all.limit.into()),
-            ("waits".into(), all.sums.waits.into()),
+            ("waits".into(), all.sums.waits().into()),
         ];
         let all = head.into_iter().chain(Cell::times(parts)).chain(causes);
         ("long_waits".into(), Cell::object(all))

@@ -57,11 +57,9 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
         machine.run(20);
         // Of each second that tasks waited long, idle CPUs could have served a quarter.
         let parts = [1_000_000_000, 0, 250_000_000, 0, 0, 750_000_000].map(|ns| ns * i);
-        let sums = WaitSums {
-            waits: i,
-            parts,
-            ..WaitSums::default()
-        };
+        let mut sums = WaitSums::default();
+        sums.0[0] = i;
+        sums.0[1..=parts.len()].copy_from_slice(&parts);
         machine.long_waits = Some((1_000_000, sums));
         let bytes = machine.raw();
         let mut snapshot = raw::decode(&bytes).unwrap();

@@ -334,7 +334,7 @@ impl<'a> GroupWindow<'a> {
                 .zip(&group.counters)
                 .all(|(old, new)| old <= new)
             && ended.all(|(old, new)| old.1 <= new.1)
-            && old.long_waits.waits <= group.long_waits.waits;
+            && old.long_waits.waits() <= group.long_waits.waits();
         is_same.then_some(old)
     }
 

@@ -496,7 +496,7 @@ mod tests {
                 (WaitPart::RemoteIdle, far),
                 (WaitPart::Unknown, unknown),
             ] {
-                sums.parts[part as usize] = ns;
+                sums.0[1 + part as usize] = ns;
             }
             assert_eq!(served(&sums).as_deref(), wanted);
             assert_eq!(causes(&sums), None);
@@ -505,19 +505,18 @@ mod tests {
 
     #[test]
     fn why_tasks_waited() {
-        let mut sums = WaitSums {
-            waits: 3,
-            ..WaitSums::default()
-        };
+        let mut sums = WaitSums::default();
+        sums.0[0] = 3;
         assert_eq!(why(&sums), None);
-        sums.parts[WaitPart::Waited as usize] = 1_000;
-        sums.parts[WaitPart::LlcIdle as usize] = 250;
+        sums.0[1 + WaitPart::Waited as usize] = 1_000;
+        sums.0[1 + WaitPart::LlcIdle as usize] = 250;
         for (cause, ns) in [
             (WaitCause::WokenBusy, 296),
             (WaitCause::Preempted, 700),
             (WaitCause::Moved, 4),
         ] {
-            sums.causes[cause as usize] = [1, ns];
+            let place = 1 + WaitPart::COUNT + 2 * cause as usize;
+            sums.0[place..place + 2].copy_from_slice(&[1, ns]);
         }
         let wanted = "idle CPUs could have served 25 % of the time of long waits: 70 % preempted, \
                       30 % woken onto a busy CPU";

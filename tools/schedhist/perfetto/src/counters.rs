@@ -82,7 +82,7 @@ impl Counters {
         trace.count(*switches, begin, rate(all));
         // Once there are tracks, each interval has a value.
         let has_tracks = self.long_waits.is_some();
-        let is_counted = |all: &LongWaits| has_tracks || all.limit != 0 || all.sums.waits != 0;
+        let is_counted = |all: &LongWaits| has_tracks || all.limit != 0 || all.sums.waits() != 0;
         if let Some(all) = window.long_waits.filter(is_counted) {
             let tracks = *self.long_waits.get_or_insert_with(|| {
                 ["long waits a second", "of these, idle elsewhere"]

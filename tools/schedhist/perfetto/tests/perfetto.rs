@@ -253,11 +253,9 @@ fn counters_are_those_of_the_intervals() {
         machine.run(100);
         // In each interval tasks waited for 700 ns, and CPUs were idle for 60 of these.
         let parts = [700, 0, 50, 10, 0, 640].map(|ns| ns * number);
-        let sums = WaitSums {
-            waits: number,
-            parts,
-            ..WaitSums::default()
-        };
+        let mut sums = WaitSums::default();
+        sums.0[0] = number;
+        sums.0[1..=parts.len()].copy_from_slice(&parts);
         machine.long_waits = Some((100, sums));
         snapshots.push(raw::decode(&machine.raw()).unwrap());
     }

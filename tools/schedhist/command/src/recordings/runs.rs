@@ -55,13 +55,9 @@ impl Run {
     /// Adds the long waits of this run to `sums`.
     pub fn add_long_waits(&self, sums: &mut WaitSums) {
         let numbers = self.pairs.get(LONG_WAITS).unwrap_or_default();
-        let mut numbers = numbers.split(' ').map_while(|number| number.parse().ok());
-        let mut run = WaitSums {
-            waits: numbers.next().unwrap_or_default(),
-            ..WaitSums::default()
-        };
-        let others = run.parts.iter_mut().chain(run.causes.as_flattened_mut());
-        for (number, found) in others.zip(numbers) {
+        let numbers = numbers.split(' ').map_while(|number| number.parse().ok());
+        let mut run = WaitSums::default();
+        for (number, found) in run.0.iter_mut().zip(numbers) {
             *number = found;
         }
         sums.add(&run);
@@ -240,11 +236,11 @@ const LONG_WAITS: &str = "long_waits";
 
 /// Returns the same about long waits, if there were any.
 pub fn long_waits(sums: &WaitSums) -> String {
-    if sums.waits == 0 {
+    if sums.waits() == 0 {
         return String::new();
     }
-    let mut line = format!("{LONG_WAITS} {}", sums.waits);
-    for number in sums.parts.iter().chain(sums.causes.as_flattened()) {
+    let mut line = LONG_WAITS.to_owned();
+    for number in sums.0 {
         line += &format!(" {number}");
     }
     line + "\n"

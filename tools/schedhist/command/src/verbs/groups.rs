@@ -314,7 +314,7 @@ fn placement<'a>() -> impl Iterator<Item = Column<'a, Row>> {
         Column::json(format!("migrations_{}", distance.name()), count)
     });
     let waits = Column::json("long_waits", |(row, _): &Row| {
-        Cell::Count(row.long_waits.waits)
+        Cell::Count(row.long_waits.waits())
     });
     let parts = WaitPart::ALL.into_iter().map(|part| {
         let sum = move |(row, _): &Row| Cell::Time(row.long_waits.part(part));
@@ -336,7 +336,7 @@ fn placement<'a>() -> impl Iterator<Item = Column<'a, Row>> {
 fn served(row: &GroupRow, style: &Style) -> Option<String> {
     let waits = &row.long_waits;
     let served = render::served(waits, style.unit)?;
-    Some(format!("        {} long waits, {served}", waits.waits))
+    Some(format!("        {} long waits, {served}", waits.waits()))
 }
 
 /// Returns what people see of a group below its row: whether its quota was spent, what it is doing,

@@ -231,7 +231,7 @@ impl Builder<'_> {
         };
         let help = "Waits for a CPU of long_wait_ns or more.";
         add("long_waits".to_owned(), help, &|sums| {
-            Value::Number(sums.waits)
+            Value::Number(sums.waits())
         });
         for part in WaitPart::ALL {
             let name = format!("long_wait_{}_seconds", part.name());

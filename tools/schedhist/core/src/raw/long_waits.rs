@@ -39,14 +39,8 @@ impl LongWaits {
 impl Reader<'_> {
     /// Reads the sums with which a record of long waits ends.
     pub(super) fn wait_sums(&mut self) -> Option<WaitSums> {
-        let mut sums = WaitSums {
-            waits: self.u64()?,
-            ..WaitSums::default()
-        };
-        for part in &mut sums.parts {
-            *part = self.u64()?;
-        }
-        for sum in sums.causes.as_flattened_mut() {
+        let mut sums = WaitSums::default();
+        for sum in &mut sums.0 {
             *sum = self.u64()?;
         }
         Some(sums)

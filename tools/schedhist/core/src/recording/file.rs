@@ -10,6 +10,7 @@ use std::{
 use flate2::{read::DeflateDecoder, write::DeflateEncoder, Compression};
 
 use crate::{
+    engine::idle::WaitPart,
     raw::{self, DecodeError, Groups, LongWaits, Snapshot},
     recording::{delta, early, progress},
     text, varint,
@@ -129,11 +130,8 @@ fn chunk(kind: u32, contents: &[u8]) -> Vec<u8> {
 
 /// Encodes long waits: as LEB128, the limit, how many there are, their parts and causes.
 fn long_waits(waits: &LongWaits) -> Vec<u8> {
-    let numbers = [waits.limit, waits.sums.waits].into_iter();
     let mut out = Vec::new();
-    let sums = waits.sums.parts.iter();
-    let sums = sums.chain(waits.sums.causes.as_flattened()).copied();
-    for number in numbers.chain(sums) {
+    for number in [waits.limit].into_iter().chain(waits.sums.0) {
         varint::write(&mut out, number.into());
     }
     out
@@ -146,13 +144,9 @@ fn decode_long_waits(data: &[u8]) -> Option<LongWaits> {
         limit: input.leb64()?,
         ..LongWaits::default()
     };
-    waits.sums.waits = input.leb64()?;
-    for part in &mut waits.sums.parts {
-        *part = input.leb64()?;
-    }
-    // An earlier command did not have these.
-    for sum in waits.sums.causes.as_flattened_mut() {
-        *sum = match input.0.is_empty() {
+    for (place, sum) in waits.sums.0.iter_mut().enumerate() {
+        // An earlier command did not have the causes.
+        *sum = match input.0.is_empty() && place > WaitPart::COUNT {
             true => 0,
             false => input.leb64()?,
         };

@@ -13,7 +13,7 @@ use schedhist_core::{
         self,
         group::records::GroupMetric,
         histogram::bucket::{Precision, Scheme},
-        idle::{WaitPart, WaitSums},
+        idle::WaitSums,
         switch::cpu::Occupancy,
     },
     exposition::{self, families, text::Dialect},
