@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The groups of keys and of names, and the hash by which they are found.
+//! The groups of keys and of names.
 
-use std::{
-    collections::{hash_map, HashMap},
-    hash::{DefaultHasher, Hasher},
-};
+use std::collections::{hash_map, HashMap};
 
 use proptest::{collection::vec, prelude::*};
 
@@ -21,33 +18,7 @@ use schedhist_engine::{
 
 const SECRET: Secret = Secret::new([1, 2]);
 
-/// The kernel has the same hash, and these values: `lib/tests/siphash_kunit.c`.
-#[test]
-fn the_hash_is_that_of_the_kernel() {
-    let secret = Secret::new([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
-    let bytes: Vec<u8> = (0..64).collect();
-    for (len, hash) in [
-        (0, 0x050f_c4dc),
-        (1, 0x7d57_ca93),
-        (7, 0x9bb1_1140),
-        (8, 0x8d29_9a8e),
-        (15, 0x2a51_9956),
-        (16, 0x7d90_8b66),
-        (63, 0xb7bb_b3a8),
-    ] {
-        assert_eq!(secret.hash(&bytes[..len]) as u32, hash, "{len}");
-    }
-}
-
 proptest! {
-    /// So does Rust's standard library, without a secret.
-    #[test]
-    fn the_hash_is_that_of_the_standard_library(bytes in vec(any::<u8>(), 0..600)) {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(&bytes);
-        prop_assert_eq!(Secret::new([0, 0]).hash(&bytes), hasher.finish());
-    }
-
     /// The table is a map, however full it is and whatever is removed from it.
     #[test]
     fn is_a_map(
