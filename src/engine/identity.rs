@@ -36,16 +36,14 @@ pub(super) struct CommCells([Cell; 2]);
 impl CommCells {
     #[inline(always)]
     pub(super) fn set(&self, comm: &[u8; 16]) {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *comm;
-        self.0[0].set(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
-        self.0[1].set(u64::from_le_bytes([i, j, k, l, m, n, o, p]));
+        let comm = u128::from_le_bytes(*comm);
+        self.0[0].set(comm as u64);
+        self.0[1].set((comm >> 64) as u64);
     }
 
     pub(super) fn get(&self) -> [u8; 16] {
-        let mut comm = [0; 16];
-        comm[..8].copy_from_slice(&self.0[0].get().to_le_bytes());
-        comm[8..].copy_from_slice(&self.0[1].get().to_le_bytes());
-        comm
+        let (low, high) = (self.0[0].get(), self.0[1].get());
+        ((u128::from(high) << 64) | u128::from(low)).to_le_bytes()
     }
 }
 
