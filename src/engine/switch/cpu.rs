@@ -154,7 +154,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             kept.leave(now, observer.last_slice(self.header.number), task, state);
         }
         self.end_slice::<S>(Metric::Oncpu, state.cause(), now, observer);
-        if S::RESCHED {
+        if S::RESCHED && self.has_requests() {
             self.end_requests::<S>(now, state.cause(), observer);
         }
     }

@@ -43,12 +43,6 @@ impl Requests {
     fn all(&self) -> impl Iterator<Item = (Metric, &Cell)> {
         Self::METRICS.into_iter().zip(&self.0)
     }
-
-    #[inline(always)]
-    fn are_none(&self) -> bool {
-        let Self([full, lazy]) = self;
-        full.get() | lazy.get() == 0
-    }
 }
 
 impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
@@ -77,7 +71,8 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     /// Returns whether a request to reschedule this CPU is pending, or was withdrawn.
     #[inline(always)]
     pub fn has_requests(&self) -> bool {
-        !self.header.requests.are_none()
+        let Requests([full, lazy]) = &self.header.requests;
+        full.get() | lazy.get() != 0
     }
 
     /// Records that the scheduler has left the CPU to its task. `is_pending` returns whether a
@@ -106,21 +101,14 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
     }
 
     /// Records that the task leaves the CPU at `now`, which ends all requests.
-    #[inline(always)]
+    #[cold]
+    #[inline(never)]
     pub(super) fn end_requests<S: Settings>(
         &self,
         now: u64,
         cause: Cause,
         observer: impl Observer,
     ) {
-        if self.has_requests() {
-            self.end_pending::<S>(now, cause, observer);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn end_pending<S: Settings>(&self, now: u64, cause: Cause, observer: impl Observer) {
         for (metric, since) in self.header.requests.all() {
             let request = since.get();
             if request != 0 {
