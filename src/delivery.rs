@@ -163,47 +163,43 @@ impl Delivery {
     }
 }
 
-/// Returns whether somebody listens to the event of the samples of `metric`; `idle` has an event of
+/// Makes the two functions below from the events of all metrics but `idle`, which has an event of
 /// its own.
-#[inline(always)]
-pub(crate) fn is_listened_to(metric: Metric) -> bool {
-    match metric {
-        Metric::Oncpu => events::trace_oncpu_enabled(),
-        Metric::RunqWakeup | Metric::RunqPreempt => events::trace_runq_enabled(),
-        Metric::BlockedInterruptible | Metric::BlockedUninterruptible => {
-            events::trace_blocked_enabled()
+macro_rules! sample_events {
+    ($($($metric:ident)|+ => $enabled:ident, $trace:ident;)*) => {
+        /// Returns whether somebody listens to the event of the samples of `metric`.
+        #[inline(always)]
+        pub(crate) fn is_listened_to(metric: Metric) -> bool {
+            match metric {
+                $($(Metric::$metric)|+ => events::$enabled(),)*
+                Metric::Idle => false,
+            }
         }
-        Metric::Offcpu => events::trace_offcpu_enabled(),
-        Metric::Wakeup => events::trace_wakeup_enabled(),
-        Metric::Throttled => events::trace_throttled_enabled(),
-        Metric::Resched => events::trace_resched_enabled(),
-        Metric::ReschedLazy => events::trace_resched_lazy_enabled(),
-        Metric::Idle => false,
-    }
+
+        #[cold]
+        #[inline(never)]
+        fn emit(cpu: u32, sample: &Sample, task: &Identity) {
+            let (pid, comm, prio) = (task.pid, &task.comm, task.prio);
+            let (duration, cause, group) = (sample.value, sample.cause, task.group.number());
+            match sample.metric {
+                $($(Metric::$metric)|+ => {
+                    events::$trace(pid, comm, prio, cpu, duration, cause, group)
+                })*
+                Metric::Idle => {}
+            }
+        }
+    };
 }
 
-#[cold]
-#[inline(never)]
-fn emit(cpu: u32, sample: &Sample, task: &Identity) {
-    let (pid, comm, prio) = (task.pid, &task.comm, task.prio);
-    let (duration, cause, group) = (sample.value, sample.cause, task.group.number());
-    match sample.metric {
-        Metric::Oncpu => events::trace_oncpu(pid, comm, prio, cpu, duration, cause, group),
-        Metric::RunqWakeup | Metric::RunqPreempt => {
-            events::trace_runq(pid, comm, prio, cpu, duration, cause, group);
-        }
-        Metric::BlockedInterruptible | Metric::BlockedUninterruptible => {
-            events::trace_blocked(pid, comm, prio, cpu, duration, cause, group);
-        }
-        Metric::Offcpu => events::trace_offcpu(pid, comm, prio, cpu, duration, cause, group),
-        Metric::Wakeup => events::trace_wakeup(pid, comm, prio, cpu, duration, cause, group),
-        Metric::Throttled => events::trace_throttled(pid, comm, prio, cpu, duration, cause, group),
-        Metric::Resched => events::trace_resched(pid, comm, prio, cpu, duration, cause, group),
-        Metric::ReschedLazy => {
-            events::trace_resched_lazy(pid, comm, prio, cpu, duration, cause, group);
-        }
-        Metric::Idle => {}
-    }
+sample_events! {
+    Oncpu => trace_oncpu_enabled, trace_oncpu;
+    RunqWakeup | RunqPreempt => trace_runq_enabled, trace_runq;
+    BlockedInterruptible | BlockedUninterruptible => trace_blocked_enabled, trace_blocked;
+    Offcpu => trace_offcpu_enabled, trace_offcpu;
+    Wakeup => trace_wakeup_enabled, trace_wakeup;
+    Throttled => trace_throttled_enabled, trace_throttled;
+    Resched => trace_resched_enabled, trace_resched;
+    ReschedLazy => trace_resched_lazy_enabled, trace_resched_lazy;
 }
 
 #[cold]

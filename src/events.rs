@@ -28,7 +28,7 @@
 //!   one of these events.
 //!
 //! To add an event, declare it below and emit it where its values are known: those of samples in
-//! `src/delivery.rs`, where `is_listened_to()` says whether anybody listens. The tests take the
+//! `src/delivery.rs`, which has a table of their metrics. The tests take the
 //! names of all events from `tests/harness/names.py`.
 //!
 //! Each declaration has a `///` comment, which is copied into the generated Rust code.

@@ -29,7 +29,7 @@ named! {
     ///    samples of the task that gets the CPU;
     /// 4. in [`ShownMetric::ALL`], [`Metric::side`] and `Totals::of`; and in `GroupMetric::of`, if
     ///    groups have histograms of it;
-    /// 5. its event: see `src/events.rs`; and `is_listened_to` and `emit` in `src/delivery.rs`;
+    /// 5. its event: see `src/events.rs`; and `sample_events!` in `src/delivery.rs`;
     /// 6. in the command, in `IN_PROGRESS` of `verbs/watch.rs`, if the module tells which are in
     ///    progress; and where `runq` is named, if it is a wait.
     #[repr(usize)]
