@@ -255,7 +255,7 @@ pub fn trace(text: &[u8]) -> (Vec<u8>, Read) {
     let mut events = Event::all(text);
     events.sort_by_cached_key(|event| event.time);
     let mut builder = Builder::default();
-    // The slices of a task on a CPU, to which flows from outliers lead.
+    // The slices of a task on a CPU, which flows connect with outliers.
     let mut runs: BTreeMap<(u32, i32), Vec<usize>> = BTreeMap::new();
     let mut outliers: BTreeMap<u64, usize> = BTreeMap::new();
     let mut culprits = Vec::new();
@@ -292,8 +292,11 @@ pub fn trace(text: &[u8]) -> (Vec<u8>, Read) {
         let longest = longest.max_by_key(|place| overlap(&builder.slices[*place]));
         if let Some(place) = longest.filter(|place| overlap(&builder.slices[*place]) > 0) {
             flow += 1;
-            builder.slices[outlier].from.push(flow);
-            builder.slices[place].to.push(flow);
+            // trace_processor drops a flow that ends before it begins.
+            let mut ends = [outlier, place];
+            ends.sort_unstable_by_key(|end| (builder.slices[*end].begin, *end));
+            builder.slices[ends[0]].from.push(flow);
+            builder.slices[ends[1]].to.push(flow);
         }
     }
     for slice in &builder.slices {

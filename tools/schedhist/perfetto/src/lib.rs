@@ -2,14 +2,14 @@
 
 //! Writes traces for Perfetto: messages of the type `perfetto.protos.Trace`, with track events.
 //!
-//! | source | tracks |
-//! | --- | --- |
-//! | [`events`]: trace events in text | slices of each task: running, waiting; tasks of each CPU;
-//! outliers, with flows to the slices of their culprits | | [`counters`]: a recording | counters
-//! of the machine and of each CPU; outliers |
+//! - [`events`]: trace events in text. Slices of each task: running, waiting; tasks of each CPU;
+//!   outliers, with flows between them and the slices of their culprits.
+//! - [`counters`]: a recording. Counters of the machine and of each CPU; outliers.
 
 pub mod counters;
 pub mod events;
+
+use std::collections::BTreeMap;
 
 use schedhist_core::exposition::protobuf::{bytes, number, varint};
 
@@ -85,6 +85,8 @@ pub struct Trace {
     /// Time, order at that time, and packet.
     packets: Vec<(u64, u8, Vec<u8>)>,
     tracks: u64,
+    /// The time and the value that each counter was set to last.
+    counters: BTreeMap<Track, (u64, u64)>,
 }
 
 impl Trace {
@@ -156,11 +158,16 @@ impl Trace {
         self.packets.push((time, order, out));
     }
 
-    /// Sets a counter from a time on.
-    pub fn count(&mut self, Track(track): Track, time: u64, value: u64) {
+    /// Sets a counter from a time on. Takes no memory if that is its value already.
+    pub fn count(&mut self, track: Track, time: u64, value: u64) {
+        let last = self.counters.insert(track, (time, value));
+        // After a reboot, time begins anew.
+        if last.is_some_and(|last| last.1 == value && last.0 <= time) {
+            return;
+        }
         let mut event = Vec::new();
         number(&mut event, 9, COUNTER);
-        number(&mut event, 11, track);
+        number(&mut event, 11, track.0);
         number(&mut event, 30, value);
         self.event(time, 1, &event);
     }

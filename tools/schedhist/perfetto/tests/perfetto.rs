@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedhist_core::{engine, engine::idle::WaitSums, raw, text, window::Window};
-use schedhist_perfetto::{counters::Counters, events};
+use schedhist_perfetto::{counters::Counters, events, Trace, Unit};
 
 #[path = "../../core/tests/sim/mod.rs"]
 mod sim;
@@ -149,6 +149,11 @@ fn read(trace: &[u8]) -> Decoded {
                 for (field, flow) in &event {
                     if let 47 | 48 = field {
                         let ends = decoded.flows.entry(flow.number()).or_default();
+                        // Otherwise trace_processor drops the flow.
+                        assert!(
+                            *field == 47 || ends[0].is_some(),
+                            "it ends before its begin"
+                        );
                         ends[(*field - 47) as usize] = Some(name.clone());
                     }
                 }
@@ -161,11 +166,10 @@ fn read(trace: &[u8]) -> Decoded {
             }
             4 => {
                 let value = one(&event, 30).unwrap().number();
-                decoded
-                    .counters
-                    .entry(track)
-                    .or_default()
-                    .push((time, value));
+                let values = decoded.counters.entry(track).or_default();
+                let is_same = values.last().is_some_and(|(_, last)| *last == value);
+                assert!(!is_same, "it has the value already");
+                values.push((time, value));
             }
             other => panic!("type {other}"),
         }
@@ -214,7 +218,7 @@ fn slices_are_exact() {
         (on_cpu.1 + on_cpu.2, on_cpu.2),
         (10_050_310_000, 50_000_123)
     );
-    // The outlier has its own stamps, and leads to the slice of its culprit.
+    // The outlier has its own stamps, and a flow connects it with the slice of its culprit.
     let name = "runq_preempt of my app:7";
     let outlier = decoded.slices.iter().find(|slice| slice.3 == name).unwrap();
     assert_eq!((outlier.1, outlier.2), (10_000_300_100, 50_000_200));
@@ -223,6 +227,20 @@ fn slices_are_exact() {
         flows,
         [&[Some(name.to_owned()), Some("running".to_owned())]]
     );
+}
+
+/// A flow begins at the slice that begins first, which may be that of the culprit.
+#[test]
+fn flows_from_earlier_slices() {
+    let text = "\
+             hog-9     [000] d..2.    10.030000: oncpu: comm=hog pid=9 prio=120 cpu=0 duration_ns=20000000 cause=preempted
+             hog-9     [000] d..2.    10.030002: outlier: id=4 metric=runq_wakeup comm=web pid=7 prio=120 cpu=0 cause=wakeup duration_ns=15000000 start_ns=10015000000 end_ns=10030000000 culprits=1 missing_ns=0
+             hog-9     [000] d..2.    10.030003: culprit: id=4 comm=hog pid=9 prio=120 cpu=0 ran_ns=15000000 slices=1
+";
+    let decoded = read(&events::trace(text.as_bytes()).0);
+    let flows: Vec<_> = decoded.flows.into_values().collect();
+    let names = ["running", "runq_wakeup of web:7"];
+    assert_eq!(flows, [names.map(|name| Some(name.to_owned()))]);
 }
 
 #[test]
@@ -305,6 +323,19 @@ fn counters_are_those_of_the_intervals() {
         let rates = &decoded.counters[&track(name, None)];
         assert_eq!(rates[0].1, ns * 1_000_000_000 / span, "{name}");
     }
+}
+
+/// A counter that keeps its value takes no room; after a reboot, time begins anew.
+#[test]
+fn counters_that_stay() {
+    let mut trace = Trace::default();
+    let track = trace.counter(None, "busy", Unit::Percent);
+    for (time, value) in [(20, 5), (30, 5), (40, 6), (10, 6), (15, 6)] {
+        trace.count(track, time, value);
+    }
+    let decoded = read(&trace.finish());
+    let values: Vec<_> = decoded.counters.into_values().collect();
+    assert_eq!(values, [[(10, 6), (20, 5), (40, 6)]]);
 }
 
 /// Outliers are slices with notes; those that overlap have tracks of their own. A chain has a track
