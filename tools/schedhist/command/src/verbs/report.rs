@@ -252,22 +252,22 @@ fn note_off(contents: &Contents, metric: &str) -> Result {
 
 /// Prints HdrHistogram's log of a metric.
 fn hlog(args: &Report, metric: &str, printer: &mut Printer) -> Result<u8> {
-    let mut log = String::new();
+    let mut is_headed = false;
     let contents = reader::read(&args.input[0], &args.when, |pair| {
         let (begin, end) = pair.at;
         let samples = samples(pair.before, pair.after, metric)?;
-        if log.is_empty() {
-            log = hdr::log_head(pair.before.unix_ns.saturating_sub(begin));
+        if !std::mem::replace(&mut is_headed, true) {
+            let begin = pair.before.unix_ns.saturating_sub(begin);
+            printer.print(&hdr::log_head(begin));
         }
-        log += &hdr::log_line(begin, end - begin, &samples);
+        printer.print(&hdr::log_line(begin, end - begin, &samples));
         Ok(())
     })?;
     note_off(&contents, metric)?;
-    if log.is_empty() {
-        return Err(no_interval(false));
+    match is_headed {
+        true => Ok(contents.lost.status()),
+        false => Err(no_interval(false)),
     }
-    printer.print(&log);
-    Ok(contents.lost.status())
 }
 
 /// Prints the percentiles in the form that HdrHistogram's plotters read.
