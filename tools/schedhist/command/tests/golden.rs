@@ -542,3 +542,23 @@ fn any_file_name() {
     }
     assert!(fs::read_dir(folder.join(odd(b"man"))).unwrap().count() > 10);
 }
+
+/// A manual page names the files and variables of its own verb.
+#[test]
+fn manual_pages() {
+    let folder = Folder::new("golden-man");
+    folder.text("man .");
+    for (page, name, is_there) in [
+        ("schedhist-report", "schedhist.data", true),
+        ("schedhist-top", "schedhist.data", false),
+        ("schedhist-check", "TZ", true),
+        ("schedhist-diff", "TZ", true),
+        ("schedhist-export", "TZ", true),
+        ("schedhist-top", "COLUMNS, LINES", true),
+        ("schedhist", "COLUMNS, LINES", false),
+    ] {
+        let text = folder.read(&format!("{page}.1"));
+        let found = text.contains(&format!(".TP\n{name}\n"));
+        assert_eq!(found, is_there, "{page}: {name}");
+    }
+}

@@ -115,7 +115,7 @@ const FILES: [(&str, &str, &str); 9] = [
         "Settings that verbs have changed, and restore when they end.",
     ),
     (
-        "record report export top",
+        "record report export",
         "schedhist.data",
         "The recording, unless another one is named. Only its owner can read it.",
     ),
@@ -155,7 +155,7 @@ const ENVIRONMENT: [(&str, &str, &str); 7] = [
         "Where commands are looked for. They get the environment as it is.",
     ),
     (
-        "schedhist runqlat cpudist runqslower report top",
+        "schedhist runqlat cpudist runqslower report diff check export top",
         "TZ",
         "The zone of the times of day.",
     ),
@@ -175,7 +175,7 @@ const ENVIRONMENT: [(&str, &str, &str); 7] = [
         "Whether it knows UTF\\-8.",
     ),
     (
-        "schedhist top",
+        "top",
         "COLUMNS, LINES",
         "The size of what \\-\\-once prints.",
     ),
