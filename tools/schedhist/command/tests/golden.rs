@@ -543,6 +543,23 @@ fn any_file_name() {
     assert!(fs::read_dir(folder.join(odd(b"man"))).unwrap().count() > 10);
 }
 
+/// Rules are printed as `ctl` takes them: the module writes a backslash as `\x5c`.
+#[test]
+fn rules_as_they_are_written() {
+    let folder = folder("rules");
+    let rules = "# schedhist group rules version 1\n\
+        rule swap cgroup /system.slice/dev-disk\\x5cx2dby.swap\nrule b comm \\x5c*\\x1b\n";
+    fs::write(folder.join("settings/group_rules"), rules).unwrap();
+    let text = folder.text("ctl --dir settings");
+    for rule in [
+        "swap cgroup /system.slice/dev-disk\\x2dby.swap",
+        "b comm \\*\\x1b",
+    ] {
+        let line = format!("\ngroup_rules add {rule}\n");
+        assert!(text.contains(&line), "{text}");
+    }
+}
+
 /// A manual page names the files and variables of its own verb.
 #[test]
 fn manual_pages() {

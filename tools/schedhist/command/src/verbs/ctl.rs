@@ -45,9 +45,10 @@ pub fn ctl(args: &Ctl, source: &Source) -> Result {
         let is_shown = |name: &&&str| **name != "reset" && source.has(name);
         for name in SETTINGS.iter().filter(is_shown) {
             match *name {
-                // As they are written.
+                // As they are written, unless a name is not printable.
                 "group_rules" => rules(source)?
                     .iter()
+                    .map(|rule| rule.replace("\\x5c", "\\"))
                     .for_each(|rule| out += &format!("{name} add {rule}\n")),
                 _ => out += &format!("{name} {}\n", source.text(name)?.trim()),
             }
