@@ -70,6 +70,12 @@ fn limits() {
         text.contains("unknown runq.p50 < 1d: too few samples: 0\n") && status == 2,
         "{text}"
     );
+    // `#` and `<` are no syntax within a name.
+    let (text, ..) = check("#\nrunq.p50 of a<b#c < 1d# not a comment\n", "");
+    assert!(text.is_empty(), "{text}");
+    let (text, ..) = check("#\nrunq.p50 of a<b#c < 1d\t# a comment\n", "");
+    let wanted = "unknown runq.p50 of a<b#c < 1d: there is no such group\n";
+    assert!(text.contains(wanted), "{text}");
     for (wrong, part) in [
         ("runq.p50 < 5", "line 1: 'runq.p50 < 5' is not"),
         ("# none\n", "no limits"),

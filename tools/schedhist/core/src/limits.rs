@@ -30,7 +30,7 @@ pub const FORM: &str = "METRIC.pQUANTILE or METRIC.max, of GROUP if you like, < 
 impl Limit {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (what, below) = text.split_once('<')?;
+        let (what, below) = text.rsplit_once('<')?;
         let (what, group) = match what.trim().split_once(" of ") {
             Some((what, group)) => (what, Some(group.trim().to_owned())),
             None => (what.trim(), None),
@@ -115,8 +115,9 @@ impl Limit {
         let below = self.below as f64 / 1e9;
         let (share, native_below, classic_below) = match share {
             Some(it) => {
-                let share = it.to_string()[1..].parse().unwrap_or(100.0) / 100.0;
-                (share, below, below)
+                // Divided by 100, p99.9 would be 0.9990000000000001.
+                let share = format!("{}e-2", &it.to_string()[1..]);
+                (share.parse().unwrap_or(1.0), below, below)
             }
             None => {
                 let next = self.below.checked_next_power_of_two().unwrap_or(u64::MAX);
@@ -237,6 +238,16 @@ mod tests {
              unless histogram_quantile(0.99, sum by (instance) (rate(schedhist_group_runq_seconds\
              {group=~\"(.*/)?web\\\\.service\"}[5m]))))"
         );
+        for (text, share) in [
+            ("runq.p99.9 < 1s", "(0.999,"),
+            ("runq.p99.99 < 1s", "(0.9999,"),
+            ("runq.p100 < 1s", "(1,"),
+        ] {
+            let expression = Limit::parse(text).unwrap().expression();
+            assert!(expression.contains(share), "{expression}");
+        }
+        let limit = Limit::parse("runq.p99 of a<b < 5ms").unwrap();
+        assert_eq!(limit.group.as_deref(), Some("a<b"));
         let known = [
             "runk.p9 < 1s",
             "runq_wakeup.max < 1s",

@@ -21,12 +21,20 @@ pub fn some_limits(path: Option<&Path>) -> Result<Vec<Limit>> {
     path.map_or(Ok(Vec::new()), limits)
 }
 
-/// Parses the limits of a file, one to a line; `#` begins a comment.
+/// Returns a line without its comment, which begins with `#` at the line's begin or after white
+/// space.
+fn without_comment(line: &str) -> &str {
+    let is_begin = |at: usize| line[..at].chars().last().is_none_or(char::is_whitespace);
+    let mut all = line.match_indices('#').map(|(at, _)| at);
+    &line[..all.find(|at| is_begin(*at)).unwrap_or(line.len())]
+}
+
+/// Parses the limits of a file, one to a line.
 fn limits(path: &Path) -> Result<Vec<Limit>> {
     let text = fs::read_to_string(path).at(path)?;
     let mut all = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split('#').next().unwrap_or_default().trim();
+        let line = without_comment(line).trim();
         if !line.is_empty() {
             let limit = Limit::parse(line).ok_or_else(|| {
                 let why = format!("{}, line {number}: '{line}' is not {FORM}", path.display());
