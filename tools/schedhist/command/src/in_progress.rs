@@ -10,7 +10,7 @@ use schedhist_core::{
     units::Unit,
 };
 
-use crate::{output::wrap, render::name, table::Cell};
+use crate::{outliers::shown::bracketed, output::wrap, render::name, table::Cell};
 
 /// What `watch` has reported, so that it reports nothing twice.
 #[derive(Debug, Default)]
@@ -82,8 +82,7 @@ pub fn text(
     wrap(&mut out, &head);
     if let Some(other) = holder(task, snapshot) {
         let time = Unit::Fitting.text(Some(other.duration));
-        let group = groups(other.task.group.number());
-        let group = group.map_or_else(String::new, |group| format!(" ({group})"));
+        let group = bracketed(groups(other.task.group.number()));
         let _ = writeln!(out, "  {}{group} has had the CPU for {time}", who(other));
     }
     out

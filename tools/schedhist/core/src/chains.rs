@@ -65,7 +65,7 @@ impl Hop {
 
     /// Returns the sum of its times.
     pub fn sum_ns(&self) -> u64 {
-        self.parts().iter().map(|(_, ns)| ns).sum()
+        sum(self.parts().map(|(_, ns)| ns))
     }
 
     /// Returns what it did in words, such as `ran 71.1ms, waited 147us`; `time` prints a time.
@@ -82,6 +82,11 @@ pub fn parts([ran, waited, preempted, throttled]: [u64; 4]) -> [(&'static str, u
         ("preempted", preempted),
         ("throttled", throttled),
     ]
+}
+
+/// Adds up times. Those of a recording may come from someone else.
+pub fn sum(times: impl IntoIterator<Item = u64>) -> u64 {
+    times.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Returns those that are not 0 in words, as [`Hop::did`].

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use crate::{
-    gather::entry,
+    gather::{entry, key_in},
     text::{Culprit, Outlier},
 };
 
@@ -63,6 +63,7 @@ impl Sums {
         let missing = (wait.missing_ns != 0).then(|| (NOBODY.to_owned(), wait.missing_ns));
         let mut of_wait: Vec<(String, u64)> = Vec::new();
         for (name, ns) in named.chain(missing) {
+            let name = key_in(&of_wait, key_in(&self.all, name));
             let sum = entry(&mut of_wait, name);
             *sum = sum.saturating_add(ns);
         }
@@ -84,6 +85,7 @@ impl Sums {
 
     /// Adds a wait as a whole to a name.
     pub fn add_whole(&mut self, wait: &Outlier, name: String) {
+        let name = key_in(&self.all, name);
         self.add_part(name, wait.duration_ns, wait.duration_ns);
         self.waits += 1;
     }
@@ -119,7 +121,7 @@ pub fn most(outlier: &Outlier) -> Option<&Culprit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::OutlierParser;
+    use crate::{gather::OTHERS, text::OutlierParser};
 
     #[test]
     fn waits_by_culprit() {
@@ -161,6 +163,17 @@ mod tests {
         assert_eq!(sums.iter().map(|(_, sum)| sum.ran_ns).sum::<u64>(), 220);
         assert_eq!(most(&all[0]).map(|it| &*it.comm), Some("kworker/u8:2"));
         assert_eq!(most(&all[2]), None);
+        // Names beyond the bound are one, which each outlier counts once.
+        let mut sums = Sums::default();
+        for id in 0..2_000 {
+            let names = [0, 1].map(|i| format!("{}", 2 * id + i + 10_000));
+            let culprits = names.each_ref().map(|name| (&**name, 1));
+            sums.add(&outlier(id, 2, 0, &culprits), &|it| it.comm.clone());
+        }
+        let all = sums.sorted();
+        let others = (OTHERS, 1_500, 3_000);
+        let found = (&*all[0].0, all[0].1.outliers, all[0].1.ran_ns);
+        assert_eq!((all.len(), found), (1_001, others));
         let pools = [("ksoftirqd/1", "ksoftirqd/*"), ("worker-12", "worker-*")];
         for (comm, wanted) in pools
             .into_iter()

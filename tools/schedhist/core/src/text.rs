@@ -2,7 +2,7 @@
 
 //! Parses text: the files `status` and `outliers`, and the histograms of runs in recordings.
 
-use std::{collections::BTreeMap, io};
+use std::{cmp::Reverse, collections::BTreeMap, io};
 
 use crate::{
     chains::{self, Chain},
@@ -120,7 +120,6 @@ pub fn histogram(block: &str) -> Result<TextHistogram, DecodeError> {
     };
     let mut distribution = Distribution::new(scheme);
     distribution.sum = pairs.number("sum").unwrap_or_default();
-    distribution.min = pairs.number("min");
     for line in block.lines().filter(is_bucket) {
         bucket(&mut distribution, line)
             .ok_or_else(|| DecodeError(format!("cannot parse {line:?} at this precision")))?;
@@ -205,6 +204,13 @@ pub struct Outlier {
 }
 
 impl Outlier {
+    /// Returns who had the CPU meanwhile, the longest time first.
+    pub fn longest_culprits(&self) -> Vec<&Culprit> {
+        let mut all: Vec<_> = self.culprits.iter().collect();
+        all.sort_by_cached_key(|culprit| Reverse(culprit.ran_ns));
+        all
+    }
+
     /// Returns the numbers of its group, and of those of its culprits and of its chain.
     pub fn groups(&self) -> impl Iterator<Item = u32> + '_ {
         let culprits = self.culprits.iter().map(|culprit| culprit.group);

@@ -256,12 +256,14 @@ fn outlier_row(out: &mut String, (end, clock): (u64, u64), outlier: &Outlier, ma
     left(out, "", &task(&outlier.comm, outlier.pid));
     cell(out, outlier.cpu);
     time(out, Some(outlier.duration_ns));
-    let mut culprits: Vec<_> = outlier.culprits.iter().collect();
-    culprits.sort_by_cached_key(|culprit| Reverse(culprit.ran_ns));
-    let words = culprits.iter().take(5).map(|culprit| {
-        let share = percent(culprit.ran_ns, outlier.duration_ns);
-        let task = task(&culprit.comm, culprit.pid);
-        format!("{task} {} ({share:.1} %)", text(culprit.ran_ns))
-    });
+    let words = outlier
+        .longest_culprits()
+        .into_iter()
+        .take(5)
+        .map(|culprit| {
+            let share = percent(culprit.ran_ns, outlier.duration_ns);
+            let task = task(&culprit.comm, culprit.pid);
+            format!("{task} {} ({share:.1} %)", text(culprit.ran_ns))
+        });
     left(out, " name", &words.collect::<Vec<_>>().join(", "));
 }

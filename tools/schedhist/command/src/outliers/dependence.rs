@@ -2,14 +2,21 @@
 
 //! Chains added up: on whom the tasks of a group, or of a name, depended.
 
+use std::cmp::Reverse;
+
 use schedhist_core::{
-    chains::{did, parts, Chain},
+    chains::{did, parts, sum, Chain},
     culprits::pool,
-    gather::entry,
+    gather::{entry, key_in},
     text::Outlier,
 };
 
-use crate::{outliers::shown::longest_first, table::Cell};
+use crate::table::Cell;
+
+/// Adds a time. That of a recording may come from someone else.
+fn add_to(sum: &mut u64, ns: u64) {
+    *sum = sum.saturating_add(ns);
+}
 
 /// What the tasks of a group, or of a name, depended on during their outliers, by their chains;
 /// times in nanoseconds.
@@ -36,16 +43,18 @@ impl Dependence {
                 0 => "itself".to_owned(),
                 _ => who(hop.group, &hop.comm),
             };
+            let name = key_in(&self.hops, name);
             let sums = entry(&mut self.hops, name).iter_mut();
-            sums.zip(hop.parts()).for_each(|(sum, (_, ns))| *sum += ns);
-            self.sum_ns += hop.sum_ns();
+            sums.zip(hop.parts())
+                .for_each(|(sum, (_, ns))| add_to(sum, ns));
+            add_to(&mut self.sum_ns, hop.sum_ns());
         }
         for (what, ns) in chain.rest() {
-            *entry(&mut self.rest, what) += ns;
-            self.sum_ns += ns;
+            add_to(entry(&mut self.rest, what), ns);
+            add_to(&mut self.sum_ns, ns);
         }
-        self.blocked_ns += chain.blocked_ns;
-        self.missing_ns += chain.missing_ns;
+        add_to(&mut self.blocked_ns, chain.blocked_ns);
+        add_to(&mut self.missing_ns, chain.missing_ns);
     }
 
     /// Returns its parts in words, each with its time, the longest first; `time` prints a time.
@@ -53,13 +62,13 @@ impl Dependence {
         let mut all: Vec<(String, u64)> = Vec::new();
         for (name, times) in &self.hops {
             let what = format!("{name}: {}", did(&parts(*times), time));
-            all.push((what, times.iter().sum()));
+            all.push((what, sum(*times)));
         }
         for (what, ns) in &self.rest {
             all.push(((*what).to_owned(), *ns));
         }
         all.retain(|(_, ns)| *ns != 0);
-        longest_first(&mut all);
+        all.sort_by_cached_key(|(_, ns)| Reverse(*ns));
         all
     }
 
@@ -67,7 +76,9 @@ impl Dependence {
     pub fn law(&self) -> String {
         let mut sums = [0; 4];
         for (_, times) in &self.hops {
-            sums.iter_mut().zip(times).for_each(|(sum, ns)| *sum += ns);
+            sums.iter_mut()
+                .zip(times)
+                .for_each(|(sum, ns)| add_to(sum, *ns));
         }
         let rest = [("blocked", self.blocked_ns), ("not known", self.missing_ns)];
         let mut out = String::new();
@@ -90,7 +101,8 @@ pub fn add(
 ) {
     let Some(chain) = &outlier.chain else { return };
     let who = |group: u32, comm: &str| name(group).unwrap_or_else(|| pool(comm));
-    entry(all, who(outlier.group, &outlier.comm)).add(chain, &who);
+    let name = key_in(all, who(outlier.group, &outlier.comm));
+    entry(all, name).add(chain, &who);
 }
 
 /// Returns the object of what one group, or one name, depended on.

@@ -67,8 +67,7 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
         for outlier in waits.filter(is_wanted) {
             let us = outlier.duration_ns / 1_000;
             out += &format!("{time:<8} {:<16} {:<6} {us:>14}", outlier.comm, outlier.pid);
-            let mut culprits: Vec<_> = outlier.culprits.iter().collect();
-            culprits.sort_by_cached_key(|culprit| std::cmp::Reverse(culprit.ran_ns));
+            let culprits = outlier.longest_culprits();
             if !previous || culprits.is_empty() {
                 out.push('\n');
                 continue;
