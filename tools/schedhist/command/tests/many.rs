@@ -92,6 +92,19 @@ fn a_thousand() {
     assert!(text.contains("1000 recordings are added up"), "{text}");
 }
 
+/// However it is named, a recording is added once.
+#[test]
+fn named_twice() {
+    let folder = Folder::new("twice");
+    fs::create_dir(folder.join("all")).unwrap();
+    for name in ["all/a", "all/b"] {
+        two_snapshots(&folder.join(name), 2, 5, 1);
+    }
+    let said = |words: &str| folder.text(&format!("report {words}"));
+    assert_eq!(said("-i all/a -i ./all/a"), said("-i all/a"));
+    assert_eq!(said("-i all -i all/../all/b -i all"), said("-i all"));
+}
+
 /// What cannot be added up is refused; a folder is a run each for `diff`.
 #[test]
 fn mixed() {

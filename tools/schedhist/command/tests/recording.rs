@@ -596,8 +596,19 @@ fn two_files() {
     };
     assert_eq!(report("-i data -j runq"), whole);
     assert_eq!(report("-i data.1 -j runq"), a.last().unwrap() - a[0]);
-    // None counts twice.
+    // None counts twice, and none is written over.
     assert_eq!(report("-i data -i data.1 -j runq"), whole);
+    assert_eq!(report("-i ./data.1 -i data -j runq"), whole);
+    folder.put("limits", "runq.max < 1d\n");
+    for words in [
+        "report -i data --html data.1",
+        "report -i data.1 --against data --html ./data.1",
+        "report -i data --html limits --limits limits",
+        "export --perfetto data.1 -i data",
+    ] {
+        let (_, err) = said(&folder.run(words));
+        assert!(err.contains("this is an input file"), "{words}: {err}");
+    }
     // What the group ran, in each file, and in both.
     let ran = |items: &[Item]| {
         let numbers = items.iter().filter_map(|item| match item {

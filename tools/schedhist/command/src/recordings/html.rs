@@ -10,6 +10,7 @@ use std::{
 };
 
 use schedhist_core::{
+    chains::sum,
     distribution::Distribution,
     engine::idle::WaitSums,
     gather::entry,
@@ -39,11 +40,10 @@ const COLUMNS: [usize; 2] = [240, 120];
 pub fn html(args: &Report, path: &Path, out: &Path) -> Result<u8> {
     let mut paths = vec![path];
     paths.extend(args.against.as_deref());
-    for path in paths
-        .iter()
-        .copied()
-        .chain(args.stacks.iter().map(PathBuf::as_path))
-    {
+    for path in &paths {
+        reader::check_other(path, out)?;
+    }
+    for path in args.stacks.iter().chain(&args.limits) {
         files::check_other(path, out)?;
     }
     let columns = COLUMNS[paths.len() - 1];
@@ -168,8 +168,9 @@ fn read(path: &Path, when: &When, columns: usize, limits: &[Limit]) -> Result<(R
     let mut facts = facts(&contents, &sums, &timeline);
     if when.option().is_some() {
         // They are recorded less often.
-        let groups = contents.groups.iter().map(|part| part.at.1 - part.at.0);
-        let span = format!("{:.1} s", groups.sum::<u64>() as f64 / 1e9);
+        let groups = contents.groups.iter();
+        let span = sum(groups.map(|part| part.at.1.saturating_sub(part.at.0)));
+        let span = format!("{:.1} s", span as f64 / 1e9);
         facts.push(("recorded of groups".to_owned(), span));
     }
     let limits = contents.judge(limits);

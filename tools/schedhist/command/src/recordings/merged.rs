@@ -3,11 +3,12 @@
 //! Many recordings at once: one after the other, so that memory does not depend on their number.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
 
-use schedhist_core::{laws, merge, recording::file::Item, window::Window};
+use schedhist_core::{gather::Gather, laws, merge, recording::file::Item, window::Window};
 
 use crate::{
     cli::When,
@@ -17,7 +18,8 @@ use crate::{
     source::Interval,
 };
 
-/// Returns the recordings that paths stand for: a folder stands for all recordings in it, by name.
+/// Returns the recordings that paths stand for, each once: a folder stands for all recordings in
+/// it, by name.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -37,12 +39,12 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
         all.extend(found);
     }
+    // However they are spelled.
+    let place = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     // With `--ring`, the file before is read with the one that follows it.
-    let before: Vec<_> = all
-        .iter()
-        .filter_map(|path| reader::file_before(path))
-        .collect();
-    all.retain(|path| !before.contains(path));
+    let before = all.iter().filter_map(|path| reader::file_before(path));
+    let mut seen: BTreeSet<_> = before.map(|path| place(&path)).gather();
+    all.retain(|path| seen.insert(place(path)));
     Ok(all)
 }
 

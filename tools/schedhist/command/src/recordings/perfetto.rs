@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub fn perfetto(input: &Path, when: &When, out: &Path) -> Result<u8> {
-    files::check_other(input, out)?;
+    reader::check_other(input, out)?;
     let mut file = fs::File::open(input).at(input)?;
     let mut begin = Vec::new();
     let magic = MAGIC.len() as u64;

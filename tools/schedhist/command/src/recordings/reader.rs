@@ -24,7 +24,7 @@ use schedhist_core::{
 use crate::{
     cli::When,
     error::{At, Error, Result},
-    files::with_ending,
+    files::{self, with_ending},
     output::note,
     recordings::part::{self, Range, WHOLE},
     table::Cell,
@@ -220,6 +220,12 @@ pub fn file_before(path: &Path) -> Option<PathBuf> {
         _ => None,
     });
     (last.last() == Some(first)).then_some(before)
+}
+
+/// Returns an error if `out`, which is to be written, is a file of the recording.
+pub fn check_other(path: &Path, out: &Path) -> Result {
+    files::check_other(path, out)?;
+    file_before(path).map_or(Ok(()), |before| files::check_other(&before, out))
 }
 
 pub fn open(path: &Path) -> Result<Reader> {
