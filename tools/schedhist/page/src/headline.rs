@@ -147,7 +147,7 @@ impl Recording {
         let Some(all) = all.filter(|all| all.count() != 0) else {
             return "No wait for a CPU was recorded.".to_owned();
         };
-        let p99 = quantile(&all, "99").map(|ns| format!("99 % were shorter than {}; ", text(ns)));
+        let p99 = quantile(&all, "99").map(|ns| format!("99 % took at most {}; ", text(ns)));
         let longest = match all.max {
             Max::AtMost(u64::MAX) => "the longest is not known".to_owned(),
             max => self.longest(max),
