@@ -18,11 +18,9 @@ use schedhist_core::{
     window::{self, Window},
 };
 
-pub use crate::output::{printable, wrap};
-
 use crate::{
     options::{Form, Style},
-    output::{note, WIDTH},
+    output::{note, printable, wrap, WIDTH},
     source::Interval,
     table::{self, Cell, Column, Table},
 };

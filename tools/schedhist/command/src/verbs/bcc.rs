@@ -452,18 +452,14 @@ impl Namespaces {
         if !matches!(whose, Whose::Each(Split::PidNamespace, _)) {
             return;
         }
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let pid = name.to_str().and_then(|name| name.parse().ok());
+        for pid in owner::all_pids().into_iter().flatten() {
             // The text is `pid:[4026531836]`.
-            let link = fs::read_link(entry.path().join("ns/pid"));
+            let link = fs::read_link(format!("/proc/{pid}/ns/pid"));
             let inode = link.ok().and_then(|link| {
                 let text = link.to_str()?.strip_prefix("pid:[")?;
                 text.strip_suffix(']')?.parse().ok()
             });
-            if let (Some(pid), Some(inode)) = (pid, inode) {
-                self.0.insert(pid, inode);
-            }
+            self.0.extend(inode.map(|inode| (u64::from(pid), inode)));
         }
     }
 
