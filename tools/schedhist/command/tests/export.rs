@@ -264,7 +264,24 @@ fn server() {
     assert!(get(port, "/", "").0.starts_with("HTTP/1.1 200"));
     assert!(get(port, "/x", "").0.starts_with("HTTP/1.1 404"));
     let posted = ask(port, "POST /metrics HTTP/1.1\r\n\r\n").0;
-    assert!(posted.starts_with("HTTP/1.1 405"));
+    assert!(posted.starts_with("HTTP/1.1 405") && posted.contains("\r\nAllow: GET, HEAD\r\n"));
+    let misdirected = "HEAD /metrics HTTP/1.1\r\nHost: example.org\r\n\r\n";
+    for (request, status) in [("HEAD /x HTTP/1.1\r\n\r\n", "404"), (misdirected, "421")] {
+        let (head, body) = ask(port, request);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")) && body.is_empty());
+    }
+    // As a proxy asks: the target has the host.
+    for (target, status) in [
+        ("http://127.0.0.1:9763/metrics", "200"),
+        ("HTTP://localhost/metrics?x", "200"),
+        ("http://localhost", "200"),
+        ("http://localhost/x", "404"),
+        ("http://example.org/metrics", "421"),
+        ("ftp://localhost/metrics", "404"),
+    ] {
+        let head = get(port, target, "").0;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{target}");
+    }
     assert!(ask(port, "nonsense\r\n\r\n").0.starts_with("HTTP/1.1 40"));
     let (head, body) = ask(port, "HEAD /metrics HTTP/1.0\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200") && body.is_empty());
@@ -899,4 +916,46 @@ fn prometheus() {
         !errors.contains("level=error") && !errors.contains("level=warn"),
         "{errors}"
     );
+}
+
+/// The load of a copy is told by its switches, wherever that counter is.
+#[test]
+fn loads_of_a_copy() {
+    let (folder, machine) = module("loads", 1, 100);
+    let count = |machine: &Machine, place: usize| {
+        raw::decode(&machine.raw()).unwrap().cpus[0].counters[place]
+    };
+    let swapped = |machine: &Machine| {
+        let mut raw = machine.raw();
+        let fields = ["switches", "voluntary"].map(|name| {
+            let field = format!("{name:\0<32}").into_bytes();
+            let place = raw.windows(32).position(|bytes| bytes == field);
+            (place.unwrap(), field)
+        });
+        let [(first, a), (second, b)] = fields;
+        raw[first..first + 32].copy_from_slice(&b);
+        raw[second..second + 32].copy_from_slice(&a);
+        raw
+    };
+    folder.put("m/raw", swapped(&machine));
+    let (process, port) = serve(&folder, "");
+    let is_created = || {
+        let (_, body) = get(port, "/metrics", "application/openmetrics-text");
+        String::from_utf8(body).unwrap().contains("_created")
+    };
+    assert!(!is_created());
+    let is_reloaded = |other: &Machine| {
+        let more = |place| count(other, place) > count(&machine, place);
+        more(0) && count(other, 1) < count(&machine, 1)
+    };
+    let mut others = (2..).map(|seed| {
+        let mut other = Machine::new(1, 5, seed);
+        other.run(110);
+        other
+    });
+    let mut other = others.find(is_reloaded).unwrap();
+    other.now += machine.now;
+    folder.put("m/raw", swapped(&other));
+    until("a new load is told", is_created);
+    drop(process);
 }

@@ -91,10 +91,15 @@ impl Answer {
         }
     }
 
-    /// Creates an answer with an error.
-    fn error(status: &str, body: &str) -> Self {
-        let body = format!("{body}\n").into_bytes();
-        Self::new(status, "text/plain", Arc::new(body), true)
+    /// Creates an answer with an error to a request of this method.
+    fn error(status: &str, body: &str, method: &str) -> Self {
+        let body = Arc::new(format!("{body}\n").into_bytes());
+        let kind = "text/plain\r\nAllow: GET, HEAD";
+        Self::new(status, kind, body, method != "HEAD")
+    }
+
+    fn bad() -> Self {
+        Self::error("400 Bad Request", "bad request", "")
     }
 
     /// Returns what is left to be sent next; nothing at the end.
@@ -164,11 +169,9 @@ impl Client {
         self.answer = match end {
             Some(end) => Some(match std::str::from_utf8(&self.request[..end]) {
                 Ok(head) => server.answer(head, self.bound),
-                Err(_) => Answer::error("400 Bad Request", "bad request"),
+                Err(_) => Answer::bad(),
             }),
-            None if self.request.len() > LONGEST => {
-                Some(Answer::error("400 Bad Request", "bad request"))
-            }
+            None if self.request.len() > LONGEST => Some(Answer::bad()),
             None => None,
         };
         Ok(self.answer.is_some())
@@ -183,18 +186,18 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn answer(&mut self, head: &str, bound: SocketAddr) -> Answer {
-        let bad = || Answer::error("400 Bad Request", "bad request");
         let mut lines = head.split("\r\n");
         let words: Vec<_> = lines.next().unwrap_or_default().split(' ').collect();
         let [method, target, version] = words[..] else {
-            return bad();
+            return Answer::bad();
         };
         if !version.starts_with("HTTP/1.") {
-            return bad();
+            return Answer::bad();
         }
         if !matches!(method, "GET" | "HEAD") {
-            return Answer::error("405 Method Not Allowed", "only GET and HEAD");
+            return Answer::error("405 Method Not Allowed", "only GET and HEAD", method);
         }
+        let (authority, path) = split(target);
         let fields: Vec<_> = lines.filter_map(|line| line.split_once(':')).collect();
         let values = |name: &'static str| {
             let same = fields.iter();
@@ -203,12 +206,16 @@ impl Server<'_> {
         };
         // A browser always sends one. A page that binds its own name to this address must not read
         // the answer.
-        if let Some(host) = values("host").find(|host| !is_named(bound, host)) {
+        let hosts = match authority {
+            Some(authority) => vec![authority],
+            None => values("host").collect(),
+        };
+        if let Some(host) = hosts.into_iter().find(|host| !is_named(bound, host)) {
             let body = format!("{bound} is not {host}");
-            return Answer::error("421 Misdirected Request", &body);
+            return Answer::error("421 Misdirected Request", &body, method);
         }
         let with_body = method == "GET";
-        match target.split('?').next().unwrap_or_default() {
+        match path {
             "/metrics" => {
                 let all = |name| values(name).collect::<Vec<_>>().join(",");
                 let form = negotiate::choose(&all("accept"));
@@ -222,16 +229,13 @@ impl Server<'_> {
                 let kind = format!("{kind}{encoding}\r\nVary: Accept, Accept-Encoding");
                 Answer::new("200 OK", &kind, self.scrape(form, is_gzip), with_body)
             }
-            "/" => {
+            "" | "/" => {
                 let page =
                     b"<!doctype html><title>schedhist</title><a href=\"/metrics\">metrics</a>\n";
                 let page = Arc::new(page.to_vec());
                 Answer::new("200 OK", "text/html; charset=utf-8", page, with_body)
             }
-            _ => {
-                let body = Arc::new(b"see /metrics\n".to_vec());
-                Answer::new("404 Not Found", "text/plain", body, with_body)
-            }
+            _ => Answer::error("404 Not Found", "see /metrics", method),
         }
     }
 
@@ -256,6 +260,18 @@ impl Server<'_> {
             until: end + (end - start) * SHARED_FOR * (self.scrapes.len() as u32 + 1),
         });
         body
+    }
+}
+
+/// Returns the authority of a target, which proxies send, and its path without the query.
+fn split(target: &str) -> (Option<&str>, &str) {
+    let target = target.split('?').next().unwrap_or_default();
+    match target.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            (Some(authority), path)
+        }
+        _ => (None, target),
     }
 }
 
