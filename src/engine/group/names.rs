@@ -52,12 +52,12 @@ where
 
     /// Returns the name of `group`.
     pub fn get(&self, group: Group) -> Option<&T> {
-        self.names.get(number_of(group)?)
+        self.names.get(group.place()?)
     }
 
     /// Returns the name of `group`, to be changed. Only if groups are not found by name.
     pub fn get_mut(&mut self, group: Group) -> Option<&mut T> {
-        self.names.get_mut(number_of(group)?)
+        self.names.get_mut(group.place()?)
     }
 
     /// Returns the group that got this name last. Its place may not be in use any more.
@@ -69,7 +69,7 @@ where
     /// Makes `name` the name of `group`, and the name that it had `name`.
     pub fn set(&mut self, group: Group, name: &mut T) {
         let key = self.key_of(name);
-        let Some(known) = number_of(group).and_then(|number| self.names.get_mut(number)) else {
+        let Some(known) = group.place().and_then(|number| self.names.get_mut(number)) else {
             return;
         };
         mem::swap(known, name);
@@ -88,9 +88,4 @@ where
     fn key_of(&self, name: &[u8]) -> u128 {
         u128::from(self.secret.hash(name))
     }
-}
-
-/// Returns the number of the name of `group`.
-fn number_of(group: Group) -> Option<usize> {
-    (group.number() as usize).checked_sub(1)
 }

@@ -114,7 +114,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> GroupTable<P,
 
     /// Returns the key of `group`, if its place is in use.
     pub fn key(&self, group: Group) -> Option<u128> {
-        let place = self.places.get(number_of(group)?)?;
+        let place = self.places.get(group.place()?)?;
         (place.state == State::Used).then_some(place.key)
     }
 
@@ -138,7 +138,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> GroupTable<P,
     /// Remembers that a task is about to get `group`.
     fn touch(&mut self, group: Group) {
         self.time += 1;
-        let place = number_of(group).and_then(|number| self.places.get_mut(number));
+        let place = group.place().and_then(|number| self.places.get_mut(number));
         if let Some(place) = place {
             place.found = self.time;
         }
@@ -163,7 +163,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> GroupTable<P,
     /// Makes `key` the key of `group`. Returns false, and does nothing, if its place is not in use,
     /// or if the [`Index`] has no room for this key.
     pub fn give(&mut self, group: Group, key: u128) -> bool {
-        let Some(place) = number_of(group).and_then(|number| self.places.get_mut(number)) else {
+        let Some(place) = group.place().and_then(|number| self.places.get_mut(number)) else {
             return false;
         };
         if place.state != State::Used || !self.index.insert(key, group) {
@@ -206,7 +206,7 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> GroupTable<P,
 
     /// Makes the place of `group` vacant, and returns true, if it is retired.
     pub fn vacate(&mut self, group: Group) -> bool {
-        let Some(number) = number_of(group) else {
+        let Some(number) = group.place() else {
             return false;
         };
         match self.places.get_mut(number) {
@@ -222,11 +222,6 @@ impl<P: DerefMut<Target = [Place]>, I: DerefMut<Target = [Entry]>> GroupTable<P,
         self.vacant += 1;
         true
     }
-}
-
-/// Returns the number of the place of `group`.
-fn number_of(group: Group) -> Option<usize> {
-    (group.number() as usize).checked_sub(1)
 }
 
 /// Returns the group whose place has the number `number`.

@@ -27,6 +27,11 @@ impl Group {
     pub const fn number(self) -> u32 {
         self.0
     }
+
+    /// Returns where it is among the groups but [`Group::OTHER`].
+    pub(super) fn place(self) -> Option<usize> {
+        (self.0 as usize).checked_sub(1)
+    }
 }
 
 /// The group of a task, and whether the task is a kernel thread.
