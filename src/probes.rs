@@ -4,7 +4,8 @@
 
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    types::ScopeGuard, //
 };
 
 use crate::{
@@ -56,25 +57,6 @@ use crate::{
     topology, //
 };
 
-/// Waits, when it is dropped, until all samples that the last switches left have been delivered.
-struct WaitForExits;
-
-impl Drop for WaitForExits {
-    fn drop(&mut self) {
-        wait_for_exits();
-    }
-}
-
-/// Ends the sweeps of a recorder when it is dropped. The recorder itself lives on while it is read,
-/// but must not decide the groups of tasks any more when the next one does.
-struct WaitForSweeps(Arc<Recorder>);
-
-impl Drop for WaitForSweeps {
-    fn drop(&mut self) {
-        self.0.end_sweeps();
-    }
-}
-
 /// The probes that only chains need, and that of wakeups, which notes those for metrics, too.
 struct ChainProbes {
     _new: Registration<CpuRecorders>,
@@ -113,7 +95,8 @@ type Register = fn(Arc<Recorder>) -> Result<Registration<Recorder>>;
 pub(crate) struct Probes {
     _resched: Option<ReschedProbes>,
     _switches: Registration<CpuRecorders>,
-    _exits: WaitForExits,
+    /// Waits until all samples that the last switches left have been delivered.
+    _exits: ScopeGuard<(), fn(())>,
     _hotplug: hotplug::Registration<Recorder>,
     _chains: Option<ChainProbes>,
     _wakings: Option<Registration<Recorder>>,
@@ -121,7 +104,9 @@ pub(crate) struct Probes {
     _moves: Option<Registration<Recorder>>,
     _renames: Option<Registration<Recorder>>,
     _execs: Option<Registration<Recorder>>,
-    _sweeps: WaitForSweeps,
+    /// Ends the sweeps. The recorder itself lives on while it is read, but must not decide the
+    /// groups of tasks any more when the next one does.
+    _sweeps: ScopeGuard<Arc<Recorder>, fn(Arc<Recorder>)>,
     pub(crate) recorder: Arc<Recorder>,
 }
 
@@ -151,7 +136,8 @@ impl Probes {
             is_needed.then(|| register(recorder.clone())).transpose()
         };
         // If anything fails from here on, dropped in the same order as the fields.
-        let sweeps = WaitForSweeps(recorder.clone());
+        let end_sweeps: fn(Arc<Recorder>) = |recorder| recorder.end_sweeps();
+        let sweeps = ScopeGuard::new_with_data(recorder.clone(), end_sweeps);
         let execs = register(has_groups, SchedProcessExecProbe::register)?;
         let renames = register(follows_names, TaskRenameProbe::register)?;
         let moves = register(follows_cgroups, CgroupAttachTaskProbe::register)?;
@@ -172,7 +158,7 @@ impl Probes {
         let hotplug = hotplug::Registration::new(recorder.clone())?;
         topology::learn_all();
         let with = (has_groups, looks_at_waits, keeps_chains);
-        let exits = WaitForExits;
+        let exits = ScopeGuard::new_with_data((), (|()| wait_for_exits()) as fn(()));
         let switches = register_switches(cpus, scheme, metrics, with)?;
         recorder.start_idle();
         // Last: each request must end with a switch that is seen.
