@@ -6,9 +6,10 @@
 //!
 //! To add a file, write a type for it in a module below this one, and put it into the tree in
 //! [`create`] with its name. The type implements [`View`] if the file can be read and [`Control`]
-//! if it can be written; [`Setting`] instead if both, and its text is one line; `Stream` if a read
-//! blocks. Add it to the ABI document; and one that can be written, to `ctl`
-//! of the command, to `TAKEN` in `tests/guest/fuzzer.py` and to `docs/security.md`.
+//! if it can be written; [`Setting`] instead if both, and its text is one line, or [`Amount`] if
+//! that is a number or `none`; `Stream` if a read blocks. Add it to the ABI document; and one that
+//! can be written, to `ctl` of the command, to `TAKEN` in `tests/guest/fuzzer.py` and to
+//! `docs/security.md`.
 
 use core::fmt::{
     self,
@@ -33,7 +34,10 @@ use crate::{
         log, //
     },
     engine::{
-        format::Scope,
+        format::{
+            OrNone,
+            Scope, //
+        },
         group::GroupMetric,
         ShownMetric, //
     },
@@ -222,6 +226,38 @@ impl<T: Setting> View for T {
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
         Ok(writeln!(out, "{}", self.get(reading))?)
+    }
+}
+
+/// A setting that is a number, or `none`, which is 0.
+trait Amount: Send + Sync + 'static {
+    const FOLDER: &'static str = "";
+    const EXPECTED: &'static str = "a number of nanoseconds (1 or more), or none";
+    const MAX: u64 = u64::MAX;
+
+    fn get(&self, reading: &Reading) -> u64;
+
+    /// See [`Control::set`].
+    fn set(&self, monitor: &Monitor, amount: u64) -> Result;
+}
+
+impl<T: Amount> Control for T {
+    const FOLDER: &'static str = T::FOLDER;
+    const EXPECTED: &'static str = T::EXPECTED;
+    type Value<'a> = OrNone;
+
+    fn parse(&self, input: &[u8]) -> Option<OrNone> {
+        OrNone::parse(input, T::MAX)
+    }
+
+    fn set(&self, monitor: &Monitor, OrNone(amount): OrNone) -> Result {
+        Amount::set(self, monitor, amount)
+    }
+}
+
+impl<T: Amount> Setting for T {
+    fn get(&self, reading: &Reading) -> impl fmt::Display {
+        OrNone(Amount::get(self, reading))
     }
 }
 

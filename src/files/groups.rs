@@ -8,6 +8,7 @@ use core::fmt;
 use kernel::prelude::*;
 
 use super::{
+    Amount,
     Control,
     Setting,
     View, //
@@ -26,8 +27,7 @@ use crate::{
         format::{
             groups,
             input,
-            Head,
-            OrNone, //
+            Head, //
         },
         group::{
             Command,
@@ -246,23 +246,16 @@ impl Setting for GroupLimit {
 /// The maximum memory of the histograms of groups.
 pub(super) struct GroupMemoryLimit;
 
-impl Control for GroupMemoryLimit {
+impl Amount for GroupMemoryLimit {
     const EXPECTED: &'static str = "a number of bytes (1 or more), or none";
-    type Value<'a> = OrNone;
 
-    fn parse<'a>(&self, input: &'a [u8]) -> Option<OrNone> {
-        OrNone::parse(input, u64::MAX)
+    fn get(&self, reading: &Reading) -> u64 {
+        reading.setup.group_limits.memory
     }
 
-    fn set(&self, monitor: &Monitor, OrNone(bytes): OrNone) -> Result {
+    fn set(&self, monitor: &Monitor, bytes: u64) -> Result {
         monitor.change_group_limits(|limits| limits.memory = bytes);
         Ok(())
-    }
-}
-
-impl Setting for GroupMemoryLimit {
-    fn get(&self, reading: &Reading) -> impl fmt::Display {
-        OrNone(reading.setup.group_limits.memory)
     }
 }
 

@@ -2,20 +2,16 @@
 
 //! `long_wait_ns` and `long_waits`.
 
-use core::fmt;
-
 use kernel::prelude::*;
 
 use super::{
-    Control,
-    Setting,
+    Amount,
     View, //
 };
 use crate::{
     boundary::abstractions::Text,
     engine::format::{
         text,
-        OrNone,
         Scope, //
     },
     monitor::Monitor,
@@ -28,22 +24,13 @@ use crate::{
 /// From how many nanoseconds on a wait is long.
 pub(super) struct LongWait;
 
-impl Control for LongWait {
-    const EXPECTED: &'static str = "a number of nanoseconds (1 or more), or none";
-    type Value<'a> = OrNone;
-
-    fn parse(&self, input: &[u8]) -> Option<OrNone> {
-        OrNone::parse(input, u64::MAX)
+impl Amount for LongWait {
+    fn get(&self, reading: &Reading) -> u64 {
+        reading.setup.long_wait
     }
 
-    fn set(&self, monitor: &Monitor, OrNone(nanoseconds): OrNone) -> Result {
+    fn set(&self, monitor: &Monitor, nanoseconds: u64) -> Result {
         monitor.set_long_wait(nanoseconds)
-    }
-}
-
-impl Setting for LongWait {
-    fn get(&self, reading: &Reading) -> impl fmt::Display {
-        OrNone(reading.setup.long_wait)
     }
 }
 

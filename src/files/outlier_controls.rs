@@ -7,15 +7,13 @@ use core::fmt;
 use kernel::prelude::*;
 
 use super::{
+    Amount,
     Control,
     Setting, //
 };
 use crate::{
     engine::{
-        format::{
-            Actions,
-            OrNone, //
-        },
+        format::Actions,
         outlier::Rate,
         ShownMetric, //
     },
@@ -25,69 +23,48 @@ use crate::{
 
 pub(super) struct Threshold(pub(super) ShownMetric);
 
-impl Control for Threshold {
+impl Amount for Threshold {
     const FOLDER: &'static str = "threshold_ns/";
-    const EXPECTED: &'static str = "a number of nanoseconds (1 or more), or none";
-    type Value<'a> = OrNone;
 
-    fn parse(&self, input: &[u8]) -> Option<OrNone> {
-        OrNone::parse(input, u64::MAX)
+    fn get(&self, reading: &Reading) -> u64 {
+        reading.outliers.threshold(self.0)
     }
 
-    fn set(&self, monitor: &Monitor, OrNone(nanoseconds): OrNone) -> Result {
+    fn set(&self, monitor: &Monitor, nanoseconds: u64) -> Result {
         monitor.outliers().set_threshold(self.0, nanoseconds)
-    }
-}
-
-impl Setting for Threshold {
-    fn get(&self, reading: &Reading) -> impl fmt::Display {
-        OrNone(reading.outliers.threshold(self.0))
     }
 }
 
 /// The maximum number of outliers reported per second.
 pub(super) struct OutlierRate;
 
-impl Control for OutlierRate {
+impl Amount for OutlierRate {
     const EXPECTED: &'static str = "outliers per second, 1 to 1000000000, or none";
-    type Value<'a> = OrNone;
+    const MAX: u64 = Rate::MAX;
 
-    fn parse(&self, input: &[u8]) -> Option<OrNone> {
-        OrNone::parse(input, Rate::MAX)
+    fn get(&self, reading: &Reading) -> u64 {
+        reading.outliers.rate()
     }
 
-    fn set(&self, monitor: &Monitor, OrNone(rate): OrNone) -> Result {
+    fn set(&self, monitor: &Monitor, rate: u64) -> Result {
         monitor.outliers().set_rate(rate);
         Ok(())
-    }
-}
-
-impl Setting for OutlierRate {
-    fn get(&self, reading: &Reading) -> impl fmt::Display {
-        OrNone(reading.outliers.rate())
     }
 }
 
 /// The maximum number of outliers reported from now on.
 pub(super) struct OutlierLimit;
 
-impl Control for OutlierLimit {
+impl Amount for OutlierLimit {
     const EXPECTED: &'static str = "a number (1 or more), or none";
-    type Value<'a> = OrNone;
 
-    fn parse(&self, input: &[u8]) -> Option<OrNone> {
-        OrNone::parse(input, u64::MAX)
+    fn get(&self, reading: &Reading) -> u64 {
+        reading.outliers.limit()
     }
 
-    fn set(&self, monitor: &Monitor, OrNone(limit): OrNone) -> Result {
+    fn set(&self, monitor: &Monitor, limit: u64) -> Result {
         monitor.outliers().set_limit(limit);
         Ok(())
-    }
-}
-
-impl Setting for OutlierLimit {
-    fn get(&self, reading: &Reading) -> impl fmt::Display {
-        OrNone(reading.outliers.limit())
     }
 }
 
