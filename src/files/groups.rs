@@ -227,6 +227,7 @@ impl Control for GroupLimit {
     type Value<'a> = u32;
 
     fn parse<'a>(&self, input: &'a [u8]) -> Option<u32> {
+        const { assert!(Limits::MAX_GROUPS == 4095) };
         let number = u32::try_from(input::number(input)?).ok()?;
         (1..=Limits::MAX_GROUPS).contains(&number).then_some(number)
     }

@@ -142,9 +142,10 @@ impl Groups {
                 let comm = comm.filter(|_| task.pid() == task.tgid());
                 (process.key(), Namesake::Task(task.tgid(), leader, comm))
             }
-            Kind::Thread(those) if is_thread_of(task, those, rcu) => {
-                (thread_key(task), Namesake::Task(task.pid(), task, comm))
-            }
+            Kind::Thread(those) if is_thread_of(task, those, rcu) => (
+                task_key(task.pid(), task.start_time()),
+                Namesake::Task(task.pid(), task, comm),
+            ),
             Kind::Thread(_) => return Err(Group::OTHER),
             Kind::Cgroup => {
                 let cgroup = registry.cgroup_of(task, rcu).ok_or(Group::OTHER)?;
@@ -187,9 +188,4 @@ fn process_of(task: Task<'_>, those: &[ProcessId], rcu: &rcu::Guard) -> Option<P
 /// Returns whether `task` is a thread of one of `those` processes, or whether there are none.
 fn is_thread_of(task: Task<'_>, those: &[ProcessId], rcu: &rcu::Guard) -> bool {
     those.is_empty() || process_of(task, those, rcu).is_some()
-}
-
-/// Returns a number that no other thread has.
-fn thread_key(task: Task<'_>) -> u128 {
-    task_key(task.pid(), task.start_time())
 }

@@ -21,9 +21,7 @@ use super::{
 /// Asserts that interrupts are off on this CPU: only an NMI can come in between.
 #[inline(always)]
 pub(crate) fn assert_irqs_disabled() {
-    if cfg!(debug_assertions) {
-        assert!(are_irqs_off(), "interrupts are on");
-    }
+    assert_irqs_disabled_unless(|| false);
 }
 
 /// Asserts that preemption is off, by any means. Interrupts may still be on.
@@ -40,7 +38,9 @@ pub(crate) fn assert_preemption_disabled() {
 #[inline(always)]
 pub(crate) fn assert_irqs_disabled_unless(is_exempt: impl FnOnce() -> bool) {
     if cfg!(debug_assertions) {
-        assert!(are_irqs_off() || is_exempt(), "interrupts are on");
+        // SAFETY: Callable in any context.
+        let is_off = unsafe { bindings::schedhist_irqs_disabled() };
+        assert!(is_off || is_exempt(), "interrupts are on");
     }
 }
 
@@ -99,10 +99,4 @@ pub(crate) fn cond_resched() {
 
 pub(crate) fn is_current(task: Task<'_>) -> bool {
     with_current(|current| current.id() == task.id())
-}
-
-#[inline(always)]
-fn are_irqs_off() -> bool {
-    // SAFETY: Callable in any context.
-    unsafe { bindings::schedhist_irqs_disabled() }
 }
