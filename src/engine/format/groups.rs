@@ -15,9 +15,9 @@ use crate::engine::{
     format::{
         text::{
             histogram_body,
-            upper_bound,
-            Comm, //
+            upper_bound, //
         },
+        values::Comm,
         Escaped,
         Nanoseconds, //
     },

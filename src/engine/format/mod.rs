@@ -7,7 +7,9 @@ pub mod input;
 pub mod openmetrics;
 pub mod raw;
 pub mod text;
+pub mod values;
 
 pub use groups::Head;
 pub use input::{number, split_word, Actions, OrNone, Slices};
-pub use text::{up_to_nul, Escaped, Nanoseconds, Quoted, Scope};
+pub use text::Scope;
+pub use values::{up_to_nul, Escaped, Nanoseconds, Quoted};

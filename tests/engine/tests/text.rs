@@ -7,7 +7,7 @@ mod common;
 use common::{any_duration, any_scheme, cpu_of, snapshot_of};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
-    format::text::{self, Quoted, Scope},
+    format::{text, Quoted, Scope},
     group::task_group::Group,
     histogram::{bucket::Scheme, snapshot::Snapshot},
     identity::Identity,

@@ -6,7 +6,7 @@
 use schedhist_engine::engine::{
     format::{
         input::{number, Actions, OrNone},
-        text::Quoted,
+        Quoted,
     },
     metric::MetricSet,
 };

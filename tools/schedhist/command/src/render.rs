@@ -7,7 +7,7 @@ use std::fmt::Write;
 use schedhist_core::{
     distribution::Distribution,
     engine::{
-        format::text::Escaped,
+        format::Escaped,
         histogram::totals::Worst,
         idle::{WaitCause, WaitPart, WaitSums},
         metric::{self, MetricSet},

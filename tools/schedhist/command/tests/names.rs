@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use schedhist_core::{
-    engine::{self, format::text::Escaped},
+    engine::{self, format::Escaped},
     exposition::{
         text::{encode, Dialect},
         Exposition, Family, Kind, Sample, Value,

@@ -18,7 +18,7 @@ use crate::{
                 types::{KEPT_CPU, KEPT_SLICE},
                 SLICES_MAGIC, SLICES_VERSION,
             },
-            text::Escaped,
+            Escaped,
         },
         group::Group,
     },

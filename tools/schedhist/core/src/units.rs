@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use crate::{distribution::Max, engine::format::text::Nanoseconds};
+use crate::{distribution::Max, engine::format::Nanoseconds};
 
 /// The unit in which durations are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use schedhist_core::engine::format::text::Escaped;
+use schedhist_core::engine::format::Escaped;
 
 use crate::{
     error::{At, Error, Result},

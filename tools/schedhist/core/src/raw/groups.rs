@@ -8,7 +8,7 @@ use super::{decode_header, printable_lines, DecodeError, Reader, Records};
 use crate::engine::{
     format::{
         raw::layout::{types::*, RECORD_LEN},
-        text::{up_to_nul, Escaped},
+        up_to_nul, Escaped,
     },
     group::records::{CulpritKind, GroupCounter, GroupMetric},
     histogram::bucket::{Precision, Scheme},

@@ -12,7 +12,7 @@ use std::{
     process::Command,
 };
 
-use schedhist_core::engine::format::text::Escaped;
+use schedhist_core::engine::format::Escaped;
 
 use super::target::Target;
 use crate::{

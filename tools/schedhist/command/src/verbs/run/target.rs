@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use schedhist_core::engine::{format::text::Escaped, group::rule::Pids};
+use schedhist_core::engine::{format::Escaped, group::rule::Pids};
 
 use crate::{
     cli::Run,
