@@ -6,11 +6,9 @@ use core::mem::size_of;
 
 use crate::engine::{
     atomic::{
-        fence, AtomicU64,
+        fence,
         Ordering::{
-            AcqRel,
             Acquire,
-            Relaxed,
             Release, //
         },
     },
@@ -22,6 +20,7 @@ use crate::engine::{
     outlier::{
         History,
         Last,
+        Limit,
         Slice, //
     },
     switch::{
@@ -29,201 +28,11 @@ use crate::engine::{
         Sample, //
     },
     Cell,
-    Identity,
-    Metric,
-    MetricSet,
-    ShownMetric, //
+    Identity, //
 };
 
 /// The maximum number of culprits of an outlier.
 pub const CULPRITS: usize = if cfg!(loom) { 1 } else { 32 };
-
-/// The thresholds: those set for each shown metric, and those that samples are compared with.
-///
-/// Only one setter at a time writes the cells; any CPU reads them.
-#[derive(Debug)]
-pub struct Thresholds {
-    /// The thresholds that are set, in the order of [`ShownMetric::ALL`]; 0 for none.
-    shown: [Cell; ShownMetric::ALL.len()],
-    /// The value that a sample of each metric must exceed; `u64::MAX` for none.
-    effective: [Cell; Metric::COUNT],
-}
-
-impl Default for Thresholds {
-    /// None is set.
-    fn default() -> Self {
-        Self {
-            shown: Default::default(),
-            effective: [const { Cell::new(u64::MAX) }; Metric::COUNT],
-        }
-    }
-}
-
-impl Thresholds {
-    /// Returns the threshold of `shown`, in nanoseconds; 0 for none.
-    pub fn get(&self, shown: ShownMetric) -> u64 {
-        Self::index(shown)
-            .and_then(|index| self.shown.get(index))
-            .map_or(0, Cell::get)
-    }
-
-    /// Sets the threshold of `shown`, in nanoseconds; 0 removes it.
-    ///
-    /// A metric that is part of several is compared with the least of their thresholds.
-    pub fn set(&self, shown: ShownMetric, nanoseconds: u64) {
-        if let Some(cell) = Self::index(shown).and_then(|index| self.shown.get(index)) {
-            cell.set(nanoseconds);
-        }
-        for metric in Metric::ALL {
-            let least = ShownMetric::ALL
-                .into_iter()
-                .filter(|shown| shown.parts.contains(&metric))
-                .map(|shown| self.get(shown))
-                .filter(|threshold| *threshold != 0)
-                .min();
-            self.effective[metric as usize].set(least.unwrap_or(u64::MAX));
-        }
-    }
-
-    /// Returns whether any threshold is set.
-    pub fn is_any_set(&self) -> bool {
-        self.shown.iter().any(|cell| cell.get() != 0)
-    }
-
-    /// Returns whether any threshold is set that applies to one of `metrics`.
-    pub fn is_any_set_of(&self, metrics: MetricSet) -> bool {
-        ShownMetric::ALL.into_iter().any(|shown| {
-            let is_measured = |part: &Metric| metrics.contains(*part);
-            self.get(shown) != 0 && shown.parts.iter().any(is_measured)
-        })
-    }
-
-    /// Returns whether `sample` is above the threshold of its metric.
-    #[inline(always)]
-    pub fn is_exceeded_by(&self, sample: &Sample) -> bool {
-        sample.value > self.effective[sample.metric as usize].get()
-    }
-
-    fn index(shown: ShownMetric) -> Option<usize> {
-        ShownMetric::ALL
-            .into_iter()
-            .position(|other| other == shown)
-    }
-}
-
-/// Limits and numbers the outliers that are reported. All CPUs share it, so it has a cache line of
-/// its own.
-///
-/// # Invariants
-///
-/// `next` is 1 or more, and never goes back.
-#[derive(Debug)]
-#[repr(align(64))]
-pub struct Limit {
-    /// The number of the next outlier.
-    next: AtomicU64,
-    /// The number of outliers that have taken a number and can be read by now.
-    done: AtomicU64,
-    /// The first number that cannot be taken; `u64::MAX` for no limit.
-    end: AtomicU64,
-    /// The limit as it was last set.
-    limit: AtomicU64,
-}
-
-impl Limit {
-    /// Allows `limit` outliers; 0 allows any number.
-    pub const fn new(limit: u64) -> Self {
-        Self {
-            next: AtomicU64::new(1),
-            done: AtomicU64::new(0),
-            end: AtomicU64::new(Self::end_of(1, limit)),
-            limit: AtomicU64::new(limit),
-        }
-    }
-
-    const fn end_of(next: u64, limit: u64) -> u64 {
-        match limit {
-            0 => u64::MAX,
-            _ => next.saturating_add(limit),
-        }
-    }
-
-    /// Allows `limit` more outliers from now on; 0 allows any number.
-    pub fn set(&self, limit: u64) {
-        self.limit.store(limit, Relaxed);
-        self.end
-            .store(Self::end_of(self.next.load(Relaxed), limit), Relaxed);
-    }
-
-    /// Returns the limit as it was last set.
-    pub fn get(&self) -> u64 {
-        self.limit.load(Relaxed)
-    }
-
-    /// Returns whether as many outliers as the limit allows have taken a number.
-    pub fn is_used_up(&self) -> bool {
-        self.next.load(Relaxed) >= self.end.load(Relaxed)
-    }
-
-    /// Returns whether the limit is used up and all its outliers can be read by now. A reader that
-    /// looks for an outlier after this has returned true finds any that is left.
-    pub fn has_ended(&self) -> bool {
-        // Read `done` before `next`: `done` is never ahead of it, so if both agree, `next` has not
-        // changed since.
-        let done = self.done.load(Acquire);
-        self.is_used_up() && done == self.last()
-    }
-
-    /// Takes a number for an outlier; returns `None` if the limit is used up.
-    ///
-    /// The caller sees everything that the takers of all earlier numbers did before they took
-    /// theirs.
-    pub fn take(&self) -> Option<u64> {
-        self.next
-            .fetch_update(AcqRel, Relaxed, |next| {
-                (next < self.end.load(Relaxed)).then(|| next.wrapping_add(1))
-            })
-            .ok()
-    }
-
-    /// Records that an outlier that has taken a number can be read.
-    pub fn done(&self) {
-        self.done.fetch_add(1, Release);
-    }
-
-    /// Returns the number of the last outlier; 0 for none.
-    pub fn last(&self) -> u64 {
-        self.next.load(Relaxed).wrapping_sub(1)
-    }
-}
-
-/// Returns the next outlier after the number `seen`, as `first_after` finds it: its number and any
-/// further data.
-///
-/// Returns `None` if there is no such outlier, or while an earlier one may be in flight on another
-/// CPU, however long that takes. A reader that goes from one outlier to the next therefore misses
-/// none that is kept. `is_any_before` returns whether [`Log::may_report_before`] holds for a number
-/// in any of the logs.
-pub fn next_after<T>(
-    seen: u64,
-    mut first_after: impl FnMut(u64) -> Option<(u64, T)>,
-    mut is_any_before: impl FnMut(u64) -> bool,
-) -> Option<(u64, T)> {
-    let mut found = first_after(seen)?;
-    while found.0.wrapping_sub(1) != seen {
-        if is_any_before(found.0) {
-            return None;
-        }
-        // All outliers before this one can be read by now, unless they are no longer kept. If this
-        // one is no longer kept either, the search may find a later one, with others before it.
-        let again = first_after(seen)?;
-        if again.0 <= found.0 {
-            return Some(again);
-        }
-        found = again;
-    }
-    Some(found)
-}
 
 /// A sample above the threshold of its metric; times in nanoseconds of its CPU's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,7 +196,7 @@ impl Log {
     /// Returns whether an outlier with a number less than `id` may be in flight. If not, a search
     /// from now on finds all such outliers that are kept.
     ///
-    /// `id` must be a number that a reader has found, as in [`next_after`].
+    /// `id` must be a number that a reader has found, as in [`next_after`](super::next_after).
     pub fn may_report_before(&self, id: u64) -> bool {
         let pending = self.pending.get();
         fence(Acquire);

@@ -4,10 +4,14 @@
 
 pub mod history;
 pub mod last;
+pub mod limit;
 pub mod log;
 pub mod rate;
+pub mod thresholds;
 
 pub use history::{History, Slice};
 pub use last::{Last, KEPT};
-pub use log::{next_after, Culprit, Limit, Log, Outlier, Thresholds, CULPRITS};
+pub use limit::{next_after, Limit};
+pub use log::{Culprit, Log, Outlier, CULPRITS};
 pub use rate::Rate;
+pub use thresholds::Thresholds;

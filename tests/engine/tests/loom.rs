@@ -51,7 +51,8 @@ use schedhist_engine::{
         metric::{Counter, Metric, MetricSet},
         outlier::{
             history::Slice,
-            log::{next_after, Culprit, Limit, Log, CULPRITS},
+            limit::{next_after, Limit},
+            log::{Culprit, Log, CULPRITS},
             rate::Rate,
             KEPT,
         },

@@ -11,7 +11,8 @@ use schedhist_engine::engine::{
     metric::Metric,
     outlier::{
         history::Slice,
-        log::{next_after, Limit, Log},
+        limit::{next_after, Limit},
+        log::Log,
         KEPT,
     },
     switch::sample::{Cause, Sample},

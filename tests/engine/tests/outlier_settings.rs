@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 
 use schedhist_engine::engine::{
     metric::{Metric, MetricSet, ShownMetric},
-    outlier::log::{Limit, Thresholds},
+    outlier::{Limit, Thresholds},
     switch::sample::{Cause, Sample},
 };
 
