@@ -146,8 +146,8 @@ impl Subtree {
     /// Returns the cgroup of `task`, or its ancestor at the deepest level of the subtree. Returns
     /// `None` if the task is not in the subtree. A task that has exited stays in its last cgroup.
     pub(crate) fn cgroup_of<'a>(&self, task: Task<'_>, _: &'a rcu::Guard) -> Option<Cgroup<'a>> {
-        // SAFETY: The task exists, so it has a css_set even if it is new or exiting: see `glue.c`.
-        // The guard shows that this is an RCU read-side critical section.
+        // SAFETY: The task exists, so it has a css_set even if it is new or exiting: see
+        // `glue_cgroup.c`. The guard shows that this is an RCU read-side critical section.
         let cgroup = unsafe {
             bindings::schedhist_task_cgroup(
                 task.as_ptr(),
