@@ -419,11 +419,11 @@ def test_tool_watch():
     eq(f"the sum of shares, {said}", round(sum(map(float, shares)), 1), 100)
     tool("watch", "-T", "60000000", "-d", "0.5")
     said = sees_delays(3, 20000, "runq", "-T", "10000", "-d", "4", "-q", "--on-threshold", "continue")
-    matches("the summary", "^[1-9][0-9]* above 10000 us, 0 of any metric missed$", said)
+    matches("the summary", "^[1-9][0-9]* above 10000 us, 0 \\(of all metrics\\) missed$", said)
     # If no more can come, the summary is printed as well.
     said = sees_delays(3, 20000, "runq", "-T", "10000", "-q", "--on-threshold", "continue", "--on-threshold",
                        f"shell,command=echo none > '{DEBUGFS}/threshold_ns/runq'")
-    matches("the summary", "^[1-9][0-9]* above 10000 us, [0-9]+ of any metric missed$", said)
+    matches("the summary", "^[1-9][0-9]* above 10000 us, [0-9]+ \\(of all metrics\\) missed$", said)
     sleeper = start("sleep", "100")
     objects(sees_delays(2, 20000, "runq", "-T", "10000", "-j", "--on-threshold", f"signal,num=15,pid={sleeper.pid}"))
     eq("status of the sleeper", sleeper.wait(), -signal.SIGTERM)

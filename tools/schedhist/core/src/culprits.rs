@@ -63,7 +63,10 @@ impl Sums {
         let missing = (wait.missing_ns != 0).then(|| (NOBODY.to_owned(), wait.missing_ns));
         let mut of_wait: Vec<(String, u64)> = Vec::new();
         for (name, ns) in named.chain(missing) {
-            let name = key_in(&of_wait, key_in(&self.all, name));
+            let name = match name == NOBODY {
+                true => name,
+                false => key_in(&of_wait, key_in(&self.all, name)),
+            };
             let sum = entry(&mut of_wait, name);
             *sum = sum.saturating_add(ns);
         }

@@ -150,6 +150,9 @@ impl Slices {
         };
         for hop in &mut chain.hops {
             let begin = end.saturating_sub(hop.sum_ns());
+            if begin == end {
+                continue;
+            }
             let mut behind = BTreeMap::new();
             let own = by_task.get(&hop.pid).into_iter();
             // Those that began after `begin`, and up to `end`.

@@ -127,14 +127,15 @@ fn known() {
         (Occupant::Unknown, 10),
     ];
     assert_eq!(behind, expected);
-    // The first hop is `cmd`, preempted by `hog99`; before it, `cmd` again.
+    // The first hop took no time, as that of a blocked task. Before it is `cmd`, preempted by `hog99`,
+    // and `cmd` again.
     let text =
         "outlier id 1 metric offcpu cpu 1 duration_ns 190 end_ns 300 missing_ns 0 culprits 0 \
         pid 3 prio 120 comm cmd\n";
     let chain =
         "chain id 1 metric offcpu cpu 1 duration_ns 190 end start blocked_ns 70 missing_ns 0 \
-        hops 2\n";
-    let hops = [("0", "50", "0"), ("30", "0", "20")].map(|(ran, preempted, waited)| {
+        hops 3\n";
+    let hops = [("0", "0", "0"), ("0", "50", "0"), ("30", "0", "20")].map(|(ran, preempted, waited)| {
         format!(
             "  hop id 1 via - ran_ns {ran} waited_ns {waited} preempted_ns {preempted} \
              throttled_ns 0 slices 1 cpu 1 group 0 pid 3 comm cmd\n"
@@ -147,9 +148,10 @@ fn known() {
         .unwrap()
         .hops
         .into_iter()
-        .map(|hop| hop.behind.unwrap())
+        .map(|hop| hop.behind)
         .collect();
-    assert_eq!(behind, [(task("hog99"), 50), (task("other2"), 20)]);
+    let wanted = [None, Some((task("hog99"), 50)), Some((task("other2"), 20))];
+    assert_eq!(behind, wanted);
     assert!(Path::of(&slices, 4).is_none() && Path::of(&slices, 77).is_none());
 }
 

@@ -121,7 +121,7 @@ impl Summary {
             more => _ = write!(head, "; {more} more whose end was not seen"),
         }
         if missed != 0 {
-            let _ = write!(head, "; {missed} of any metric were missed");
+            let _ = write!(head, "; {missed} more (of all metrics) were missed");
         }
         wrap(&mut out, &head);
         out + &self.parts_text()
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(
             summary.text("runq", 5_000_000, (3, 1)),
             "## 2 outliers of runq above 5.00ms: 40.0ms in all, the worst 30.0ms of web/1:7\n  \
-             on CPU 2; 1 more whose end was not seen; 1 of any metric were missed\n\
+             on CPU 2; 1 more whose end was not seen; 1 more (of all metrics) were missed\n\
              who had the CPU meanwhile:\n   \
              50.0%   20.0ms in    1  hog\n   \
              25.0%   10.0ms in    1  (idle)\n   \

@@ -82,7 +82,7 @@ pub fn runqslower(args: &Runqslower, source: &Source) -> Result {
         }
         print(&out)?;
         if missed != 0 {
-            note(format!("{missed} outliers of any metric were missed"));
+            note(format!("{missed} outliers (of all metrics) were missed"));
         }
     }
     if ended != 0 {

@@ -114,6 +114,13 @@ fn on_outlier<'a>(source: &'a Source, words: &[&str]) -> Result<Setting<'a>> {
     })
 }
 
+/// Returns the names of the groups in an outlier that are sure for all of its time.
+fn names_in(named: &SureNames, outlier: &Outlier) -> Names {
+    let end = outlier.end_ns.unwrap_or(0);
+    let begin = end.saturating_sub(outlier.duration_ns);
+    named.of(outlier.groups(), (begin, end))
+}
+
 /// Notes which other outliers cause an action of the module, too: it takes any of them.
 fn note_others(source: &Source, names: &raw::Names, metric: &str, ns: u64, words: &str) {
     for other in &names.metrics {
@@ -195,12 +202,17 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
         seen: 0,
         missed: 0,
         summary: args.summary.then(Summary::default),
+        unnamed: Vec::new(),
         names: Rarely::default(),
         slices: Rarely::default(),
         has_skipped: false,
     };
     let ended = watcher.watch(&mut stream, &names);
     stream.note_suppressed(source);
+    if !watcher.unnamed.is_empty() {
+        watcher.see_names();
+        watcher.add_up();
+    }
     let (seen, missed) = (watcher.seen, watcher.missed);
     let printed = match (args.quiet, &watcher.summary) {
         (_, Some(summary)) => print(&match args.json {
@@ -208,7 +220,7 @@ pub fn watch(args: &Watch, source: &Source) -> Result<u8> {
             false => summary.text(&args.metric, ns, (seen, missed)),
         }),
         (true, None) => print(&format!(
-            "{seen} above {} us, {missed} of any metric missed\n",
+            "{seen} above {} us, {missed} (of all metrics) missed\n",
             options::us(args.threshold)
         )),
         (false, None) => Ok(()),
@@ -230,6 +242,8 @@ struct Watcher<'a> {
     missed: u64,
     /// What is added up instead of printed.
     summary: Option<Summary>,
+    /// Outliers for the summary, with their stacks, since when groups were looked at.
+    unnamed: Vec<(Outlier, Option<Vec<String>>)>,
     names: Rarely,
     slices: Rarely,
     /// Whether a note has said that slices were not read.
@@ -302,6 +316,9 @@ impl Watcher<'_> {
             }
             return;
         };
+        if found.iter().all(|outlier| outlier.chain.is_none()) {
+            return;
+        }
         let mut slices = Slices::default();
         if fs::read(self.source.path("slices")).is_ok_and(|data| slices.add(&data).is_ok()) {
             let by_task = slices.by_task();
@@ -362,35 +379,37 @@ impl Watcher<'_> {
     /// Reports outliers that are above the threshold. Returns whether to end.
     fn report(&mut self, found: &[Outlier], missed: u64) -> Result<bool> {
         let quiet = self.args.quiet;
+        let mut has_names = self.unnamed.is_empty();
         if !quiet && found.iter().flat_map(Outlier::groups).any(|id| id != 0) {
-            if let Some(begin) = self.names.begin() {
+            let begin = self.names.begin();
+            if let Some(begin) = begin {
                 self.see_names();
                 self.names.end(begin);
             }
+            has_names = begin.is_some();
         }
         let patience = Instant::now() + PATIENCE;
         self.missed = self.missed.saturating_add(missed);
         if missed != 0 && !quiet {
-            note(format!("{missed} outliers of any metric were missed"));
+            note(format!("{missed} outliers (of all metrics) were missed"));
         }
         for outlier in found {
             if !self.is_above(outlier) {
                 continue;
             }
             let is_end = self.reported.ends(outlier);
-            let end = outlier.end_ns.unwrap_or(0);
-            let begin = end.saturating_sub(outlier.duration_ns);
-            let names = self.named.of(outlier.groups(), (begin, end));
             let stacks = self.stacks.as_mut();
             let stack = stacks.map(|stacks| stacks.of(outlier.id, patience));
-            let printed = match (quiet, &mut self.summary) {
-                (_, Some(summary)) => {
-                    let name = |group| shown::name_of(group, &names);
-                    summary.add(outlier, &name, stack.flatten().as_deref());
+            let printed = match (quiet, &self.summary) {
+                (_, Some(_)) => {
+                    self.unnamed.push((outlier.clone(), stack.flatten()));
                     Ok(())
                 }
                 (true, None) => Ok(()),
-                (false, None) => print(&self.shown(outlier, is_end, &names, stack)),
+                (false, None) => {
+                    let names = names_in(&self.named, outlier);
+                    print(&self.shown(outlier, is_end, &names, stack))
+                }
             };
             // Also if nobody reads the output any more.
             if !is_end {
@@ -407,7 +426,21 @@ impl Watcher<'_> {
                 return Ok(true);
             }
         }
+        if has_names {
+            self.add_up();
+        }
         Ok(false)
+    }
+
+    /// Adds to the summary what has waited for the names of its groups.
+    fn add_up(&mut self) {
+        for (outlier, stack) in self.unnamed.drain(..) {
+            let names = names_in(&self.named, &outlier);
+            let name = |group| shown::name_of(group, &names);
+            if let Some(summary) = &mut self.summary {
+                summary.add(&outlier, &name, stack.as_deref());
+            }
+        }
     }
 
     fn is_above(&self, outlier: &Outlier) -> bool {
