@@ -425,6 +425,13 @@ impl<'a> GroupWindow<'a> {
         all
     }
 
+    /// Returns how many samples a group took of a metric.
+    pub fn count(&self, group: &Group, metric: GroupMetric) -> u64 {
+        let old = self.before(group);
+        let old = old.map_or(0, |old| old.samples[metric as usize].count);
+        group.samples[metric as usize].count - old
+    }
+
     /// Returns how many samples that a group took of these metrics are in no histogram.
     pub fn not_in_histogram(&self, group: &Group, metrics: &[GroupMetric]) -> u64 {
         let before = self.before(group);

@@ -52,18 +52,42 @@ impl Limit {
 
     /// Returns whether the limit is kept.
     pub fn judge(&self, of: &Samples<'_>) -> Judged {
-        let found = of.get(self);
-        let found = found.and_then(|(samples, lost)| Ok((self.figure(&samples)?, lost)));
+        let found = of.get(self).and_then(|(samples, lost)| match lost {
+            None => self.figure(&samples),
+            Some((count, max)) => self.figure_without(&samples, count, max),
+        });
         let (is_kept, about) = match found {
-            // They may all be longer.
-            Ok(((_, true), lost @ 1..)) => (None, format!("{lost} samples are in no histogram")),
-            Ok(((value, is_kept), _)) => (Some(is_kept), Unit::Fitting.text(Some(value))),
+            Ok((value, is_kept)) => (Some(is_kept), Unit::Fitting.text(Some(value))),
             Err(why) => (None, why),
         };
         Judged {
             text: self.text.clone(),
             is_kept,
             about,
+        }
+    }
+
+    /// Returns the same where `lost` samples more are in no histogram, none of which is longer than
+    /// `max`: if it is the same whether all of them are that long, or as short as can be.
+    fn figure_without(
+        &self,
+        samples: &Distribution,
+        lost: u64,
+        max: u64,
+    ) -> Result<(u64, bool), String> {
+        let with = |index: usize, max: Max| {
+            let mut all = samples.clone();
+            // The bucket is one of the scheme.
+            let _ = all.add(index as u32, lost);
+            all.max = max;
+            self.figure(&all)
+        };
+        let longest = with(samples.scheme.index(max), Max::AtMost(max));
+        let shortest = with(0, samples.max);
+        match (longest, shortest) {
+            (Ok((value, true)), _) => Ok((value, true)),
+            (_, Ok((value, false))) => Ok((value, false)),
+            _ => Err(format!("{lost} samples are in no histogram")),
         }
     }
 
@@ -182,8 +206,9 @@ pub struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// Returns the samples that a limit is of, and how many more are in no histogram.
-    fn get(&self, limit: &Limit) -> Result<(Distribution, u64), String> {
+    /// Returns the samples that a limit is of; and how many more are in no histogram, if any, with
+    /// the longest that one of them can be.
+    fn get(&self, limit: &Limit) -> Result<(Distribution, Option<(u64, u64)>), String> {
         let Some(name) = &limit.group else {
             let all = self.windows.iter().map(|window| {
                 let metric = window.names.metric(&limit.metric);
@@ -192,7 +217,7 @@ impl Samples<'_> {
             let all = all.collect::<Option<Vec<_>>>();
             let sum = Distribution::sum(all.into_iter().flatten())?;
             let sum = sum.ok_or_else(|| format!("there is no metric {}", limit.metric));
-            return Ok((sum?, 0));
+            return Ok((sum?, None));
         };
         let metric = group_metric(&limit.metric);
         let metric = metric.ok_or_else(|| format!("groups have no {}", limit.metric))?;
@@ -204,15 +229,17 @@ impl Samples<'_> {
         }
         // As systemctl does, by the last part of the path.
         let is_it = |whole: &str| whole == name || whole.rsplit('/').next() == Some(name);
-        let (mut all, mut lost) = (Vec::new(), 0_u64);
+        let (mut all, mut lost, mut max) = (Vec::new(), 0_u64, 0);
         for (old, new) in &self.groups {
             let between = GroupWindow::new(*old, new);
             for group in new.groups.iter().filter(|group| is_it(&group.name)) {
                 all.push(between.samples(group, &[metric]));
                 lost = lost.saturating_add(between.not_in_histogram(group, &[metric]));
+                max = max.max(group.samples[metric as usize].max);
             }
         }
         let sum = Distribution::sum(all.into_iter())?;
+        let lost = (lost != 0).then_some((lost, max));
         Ok((sum.ok_or("there is no such group")?, lost))
     }
 }

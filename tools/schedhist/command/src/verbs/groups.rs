@@ -130,7 +130,7 @@ impl Shown<'_> {
         };
         let late = of_all(&|group| self.between.not_in_histogram(group, &[GroupMetric::Runq]));
         // A few are usual, and change no p99.
-        if late != 0 && late > of_all(&|group| self.between.row(group).waits.0) / 100 {
+        if late != 0 && late > of_all(&|group| self.between.count(group, GroupMetric::Runq)) / 100 {
             table.notes.push(format!("{late} waits {NO_HISTOGRAM}"));
         }
         table.render(self.style, is_headed)

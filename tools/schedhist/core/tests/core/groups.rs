@@ -257,12 +257,13 @@ fn waits_of_a_group_in_an_interval() {
     assert_eq!(since(Some(&old), &anew), (7, 7, 0, 0));
 }
 
-/// Samples in no histogram may be longer than a limit.
+/// Samples in no histogram may be longer than a limit, but not than the longest of all.
 #[test]
 fn a_limit_of_a_group_without_histogram() {
-    let judged = |in_histogram, below: &str| {
-        let groups = one_group("/a", 30, in_histogram);
-        let limit = Limit::parse(&format!("runq.p50 of /a < {below}")).unwrap();
+    let judged = |in_histogram, what: &str| {
+        let mut groups = one_group("/a", 30, in_histogram);
+        groups.groups[0].samples[GroupMetric::Runq as usize].max = 1_000_000;
+        let limit = Limit::parse(&format!("runq.{what}")).unwrap();
         let of = Samples {
             windows: &[],
             groups: vec![(None, &groups)],
@@ -271,10 +272,15 @@ fn a_limit_of_a_group_without_histogram() {
         let judged = limit.judge(&of);
         (judged.is_kept, judged.about)
     };
-    assert_eq!(judged(30, "1us"), (Some(true), "1ns".to_owned()));
-    let missing = "2 samples are in no histogram".to_owned();
-    assert_eq!(judged(28, "1us"), (None, missing));
-    assert_eq!(judged(28, "1ns").0, Some(false));
+    let kept = (Some(true), "1ns".to_owned());
+    assert_eq!(judged(30, "p50 of /a < 1us"), kept);
+    assert_eq!(judged(28, "p50 of /a < 1us"), kept);
+    let missing = |count| (None, format!("{count} samples are in no histogram"));
+    assert_eq!(judged(10, "p50 of /a < 1us"), missing(20));
+    assert_eq!(judged(10, "p50 of /a < 2ms").0, Some(true));
+    assert_eq!(judged(28, "p50 of /a < 1ns").0, Some(false));
+    assert_eq!(judged(28, "max of /a < 2ms").0, Some(true));
+    assert_eq!(judged(28, "max of /a < 1us").0, Some(false));
 }
 
 /// A name is sure from when it was seen first until it was seen last.
