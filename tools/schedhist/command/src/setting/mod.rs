@@ -110,16 +110,10 @@ impl Memory {
     /// Returns whether the setting still is what was written: another program may have written it
     /// since, and relies on that.
     fn is_valid(&self, source: &Source) -> bool {
-        let value = value_of(source, &self.name);
         load_of(source).is_ok_and(|load| load == self.load)
-            && match self.stamp.is_empty() {
-                // It was killed before it knew how the module shows the value.
-                true => value.is_ok_and(|now| now != self.before),
-                false => {
-                    value.is_ok_and(|now| now == self.written)
-                        && stamp_of(source, &self.name).is_ok_and(|stamp| stamp == self.stamp)
-                }
-            }
+            && value_of(source, &self.name).is_ok_and(|now| now == self.written)
+            && (self.stamp.is_empty()
+                || stamp_of(source, &self.name).is_ok_and(|stamp| stamp == self.stamp))
     }
 
     /// Returns what is to become of the setting.
