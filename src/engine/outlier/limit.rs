@@ -103,8 +103,8 @@ impl Limit {
 ///
 /// Returns `None` if there is no such outlier, or while an earlier one may be in flight on another
 /// CPU, however long that takes. A reader that goes from one outlier to the next therefore misses
-/// none that is kept. `is_any_before` returns whether [`Log::may_report_before`](super::Log::may_report_before) holds for a number
-/// in any of the logs.
+/// none that is kept. `is_any_before` returns whether
+/// [`Log::may_report_before`](super::Log::may_report_before) holds for a number in any of the logs.
 pub fn next_after<T>(
     seen: u64,
     mut first_after: impl FnMut(u64) -> Option<(u64, T)>,

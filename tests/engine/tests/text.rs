@@ -372,7 +372,7 @@ proptest! {
         let text = outlier(0, &whole, &[]);
         let ids = format!(" pid {} prio {} group {} comm ", task.pid, task.prio, task.group.number());
         let (_, name) = text.trim_end_matches('\n').split_once(&ids).expect("a task");
-        let named: Vec<u8> = { task.comm.iter().copied() }.take_while(|byte| *byte != 0).collect();
+        let named: Vec<u8> = task.comm.iter().copied().take_while(|byte| *byte != 0).collect();
         prop_assert_eq!(unescaped(name), named);
         prop_assert_eq!(text.lines().count(), 2);
     }

@@ -62,8 +62,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result {
     write_with(path, bytes, None)
 }
 
-/// Writes a file as [`write`] does, but with these permissions, in a folder where others may write:
-/// what is no regular file is refused, and no symbolic link is followed.
+/// Writes a file as [`write`] does. With permissions it gets these, and others may write in its
+/// folder: what is no regular file is refused, and no symbolic link is followed.
 pub fn write_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> Result {
     let failed = |error| Error::at(path, error);
     let old = match permissions {

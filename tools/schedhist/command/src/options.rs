@@ -362,7 +362,7 @@ mod tests {
             assert_eq!(examples.is_empty(), has_none, "{name}");
             for example in examples {
                 let (words, _) = example.split_once("  # ").expect("a comment");
-                let words = { ["schedhist"].into_iter() }.chain(words.split_whitespace());
+                let words = ["schedhist"].into_iter().chain(words.split_whitespace());
                 let parsed = <crate::cli::Cli as clap::Parser>::try_parse_from(words);
                 assert!(parsed.is_ok(), "{example}");
             }

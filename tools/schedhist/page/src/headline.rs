@@ -56,7 +56,9 @@ impl Recording {
             true => local(end, "%H:%M:%S"),
             false => local(end, "%Y-%m-%d %H:%M:%S"),
         };
-        let kernel = { self.fact("kernel") }.map_or(String::new(), |it| format!("Linux {it}, "));
+        let kernel = self
+            .fact("kernel")
+            .map_or(String::new(), |it| format!("Linux {it}, "));
         let cpus = match self.timeline.cpus.len() {
             1 => "1 CPU".to_owned(),
             n => format!("{n} CPUs"),

@@ -94,12 +94,15 @@ impl Answer {
     /// Creates an answer with an error to a request of this method.
     fn error(status: &str, body: &str, method: &str) -> Self {
         let body = Arc::new(format!("{body}\n").into_bytes());
-        let kind = "text/plain\r\nAllow: GET, HEAD";
+        let kind = match method {
+            "GET" | "HEAD" => "text/plain",
+            _ => "text/plain\r\nAllow: GET, HEAD",
+        };
         Self::new(status, kind, body, method != "HEAD")
     }
 
-    fn bad() -> Self {
-        Self::error("400 Bad Request", "bad request", "")
+    fn bad(method: &str) -> Self {
+        Self::error("400 Bad Request", "bad request", method)
     }
 
     /// Returns what is left to be sent next; nothing at the end.
@@ -169,9 +172,9 @@ impl Client {
         self.answer = match end {
             Some(end) => Some(match std::str::from_utf8(&self.request[..end]) {
                 Ok(head) => server.answer(head, self.bound),
-                Err(_) => Answer::bad(),
+                Err(_) => Answer::bad("GET"),
             }),
-            None if self.request.len() > LONGEST => Some(Answer::bad()),
+            None if self.request.len() > LONGEST => Some(Answer::bad("GET")),
             None => None,
         };
         Ok(self.answer.is_some())
@@ -189,10 +192,10 @@ impl Server<'_> {
         let mut lines = head.split("\r\n");
         let words: Vec<_> = lines.next().unwrap_or_default().split(' ').collect();
         let [method, target, version] = words[..] else {
-            return Answer::bad();
+            return Answer::bad(words[0]);
         };
-        if !version.starts_with("HTTP/1.") {
-            return Answer::bad();
+        if target.is_empty() || !version.starts_with("HTTP/1.") {
+            return Answer::bad(method);
         }
         if !matches!(method, "GET" | "HEAD") {
             return Answer::error("405 Method Not Allowed", "only GET and HEAD", method);

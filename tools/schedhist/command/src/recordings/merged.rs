@@ -48,6 +48,9 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
+/// How many laws that do not hold are told.
+const VIOLATIONS: usize = 10;
+
 #[derive(Default)]
 struct Sum {
     window: Option<Window>,
@@ -132,7 +135,11 @@ pub fn interval(paths: &[PathBuf], when: &When) -> Result<(Interval, Losses)> {
         notes.push(format!("{} parts cannot be read", sum.lost.0.len()));
     }
     let is_lawful = sum.violations.is_empty();
-    notes.append(&mut sum.violations);
+    let more = sum.violations.len().saturating_sub(VIOLATIONS);
+    notes.extend(sum.violations.into_iter().take(VIOLATIONS));
+    if more != 0 {
+        notes.push(format!("{more} more laws do not hold"));
+    }
     let interval = Interval {
         window,
         unix_ns: sum.unix_ns,

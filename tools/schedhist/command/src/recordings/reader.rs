@@ -343,10 +343,10 @@ impl Part {
 /// Reads the chosen part of a recording, file by file: the one way through it. Returns what cannot
 /// be read. Runs and marks are those of the whole recording.
 pub fn walk(path: &Path, when: &When, mut tell: impl FnMut(Event<'_>) -> Result) -> Result<Losses> {
-    let before = identity(path);
+    let before = when.option().map(|_| identity(path));
     let range = part::chosen(when, path)?;
     let reader = open(path)?;
-    if range != WHOLE && identity(path) != before {
+    if before.is_some_and(|before| identity(path) != before) {
         let why = "it was continued in another file while it was read: read it again";
         return Err(Error::at(path, why));
     }

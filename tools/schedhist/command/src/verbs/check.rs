@@ -21,8 +21,8 @@ pub fn some_limits(path: Option<&Path>) -> Result<Vec<Limit>> {
     path.map_or(Ok(Vec::new()), limits)
 }
 
-/// Returns a line without its comment, which begins with `#` at the line's begin or after white
-/// space.
+/// Returns a line without its comment, which begins with `#` at the beginning of the line or
+/// after white space.
 fn without_comment(line: &str) -> &str {
     let is_begin = |at: usize| line[..at].chars().last().is_none_or(char::is_whitespace);
     let mut all = line.match_indices('#').map(|(at, _)| at);

@@ -166,8 +166,7 @@ fn kernel(_: &Source) -> Found {
     let mut numbers = release
         .split(['.', '-'])
         .map(|number| number.parse::<u32>().ok());
-    let is_real_time =
-        { read("/proc/sys/kernel/version") }.is_some_and(|it| it.contains("PREEMPT_RT"));
+    let is_real_time = read("/proc/sys/kernel/version").is_some_and(|it| it.contains("PREEMPT_RT"));
     match (numbers.next().flatten(), numbers.next().flatten()) {
         (Some(6), Some(12..)) if is_real_time => bad(
             release,

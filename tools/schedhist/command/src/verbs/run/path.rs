@@ -40,7 +40,8 @@ const SHOWN: usize = 10;
 
 /// Makes the module keep slices, unless it does, for as long as the result exists.
 pub fn keep_slices(source: &Source) -> Result<Setting<'_>> {
-    if !{ source.text("metrics")?.split_whitespace() }.any(watch::has_chains) {
+    let metrics = source.text("metrics")?;
+    if !metrics.split_whitespace().any(watch::has_chains) {
         let why = "no metric of waits or sleeps is on: schedhist ctl metrics default";
         return Err(Error::at("--chain", why));
     }
