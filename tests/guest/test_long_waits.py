@@ -165,7 +165,7 @@ def long_waits_in_raw(kind="LONG_WAITS"):
     return [record.fields for _, record in found if record.kind == kind]
 
 
-@allow(300)
+@allow(600)
 def test_long_waits_of_groups():
     """Each long wait is of one group, and an outlier names the CPU that was idle longest."""
     load()
@@ -186,8 +186,18 @@ def test_long_waits_of_groups():
     eq("waits of groups in raw", sum(record.waits for record in records), whole["waits"])
     # Of the last ones, which may all be shorter than a tick of a clock as coarse as that.
     if has_clock():
-        within("outliers with a CPU that was idle", 1, read("outliers").count(" idle_cpu "))
+        wait_until("an outlier with a CPU that was idle", more_messages)
     read_text(read("outliers"))
+
+
+def more_messages():
+    """Returns whether one of the last outliers had a CPU that was idle; on a busy host, few have."""
+    if " idle_cpu " in read("outliers"):
+        return True
+    measure(1)
+    messages(1)
+    measure(0)
+    return False
 
 
 # Sleeps and is woken by a timer on the same CPU; and a task that wants that CPU, too.
