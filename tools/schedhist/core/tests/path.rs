@@ -135,12 +135,13 @@ fn known() {
     let chain =
         "chain id 1 metric offcpu cpu 1 duration_ns 190 end start blocked_ns 70 missing_ns 0 \
         hops 3\n";
-    let hops = [("0", "0", "0"), ("0", "50", "0"), ("30", "0", "20")].map(|(ran, preempted, waited)| {
-        format!(
-            "  hop id 1 via - ran_ns {ran} waited_ns {waited} preempted_ns {preempted} \
+    let hops =
+        [("0", "0", "0"), ("0", "50", "0"), ("30", "0", "20")].map(|(ran, preempted, waited)| {
+            format!(
+                "  hop id 1 via - ran_ns {ran} waited_ns {waited} preempted_ns {preempted} \
              throttled_ns 0 slices 1 cpu 1 group 0 pid 3 comm cmd\n"
-        )
-    });
+            )
+        });
     let mut outlier = text::outliers(&format!("{text}{chain}{}", hops.concat())).remove(0);
     slices.explain(&mut outlier, &slices.by_task());
     let behind: Vec<_> = outlier
