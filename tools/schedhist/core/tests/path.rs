@@ -127,8 +127,8 @@ fn known() {
         (Occupant::Unknown, 10),
     ];
     assert_eq!(behind, expected);
-    // The first hop took no time, as that of a blocked task. Before it is `cmd`, preempted by `hog99`,
-    // and `cmd` again.
+    // The first hop took no time, as that of a blocked task. Before it is `cmd`, preempted by
+    // `hog99`, and `cmd` again.
     let text =
         "outlier id 1 metric offcpu cpu 1 duration_ns 190 end_ns 300 missing_ns 0 culprits 0 \
         pid 3 prio 120 comm cmd\n";
