@@ -33,12 +33,13 @@ pub fn aside(path: &Path) -> PathBuf {
 /// such as `/dev/null`, or a symbolic link.
 pub fn check_replaceable(path: &Path) -> Result {
     match fs::symlink_metadata(path) {
-        Ok(about) if !about.is_file() => Err(Error::at(
-            path,
-            "this is no regular file, so it is not replaced",
-        )),
+        Ok(about) if !about.is_file() => Err(not_replaced(path)),
         _ => Ok(()),
     }
+}
+
+fn not_replaced(path: &Path) -> Error {
+    Error::at(path, "this is no regular file, so it is not replaced")
 }
 
 /// Returns whether both are there, and are the same file.
@@ -66,19 +67,17 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result {
 /// folder: what is no regular file is refused, and no symbolic link is followed.
 pub fn write_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> Result {
     let failed = |error| Error::at(path, error);
-    let old = match permissions {
-        Some(_) => fs::symlink_metadata(path).ok(),
-        None => fs::metadata(path).ok(),
+    let (old, target) = match permissions {
+        Some(_) => (fs::symlink_metadata(path), None),
+        None => (fs::metadata(path), fs::canonicalize(path).ok()),
     };
-    if permissions.is_some() {
-        check_replaceable(path)?;
-    } else if old.as_ref().is_some_and(|old| !old.is_file()) {
-        return fs::write(path, bytes).map_err(failed);
+    let (old, target) = (old.ok(), target.unwrap_or_else(|| path.to_owned()));
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return match permissions {
+            Some(_) => Err(not_replaced(path)),
+            None => fs::write(path, bytes).map_err(failed),
+        };
     }
-    let target = match permissions {
-        Some(_) => path.to_owned(),
-        None => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
-    };
     let aside = aside(&target);
     let write = || {
         let _ = fs::remove_file(&aside);

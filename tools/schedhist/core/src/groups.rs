@@ -47,6 +47,8 @@ pub struct GroupRow {
     pub runq: (Option<u64>, Option<u64>),
     /// The time that it waited, by who had the CPU at the end: see [`CulpritKind`].
     pub ended_ns: [u64; CulpritKind::COUNT],
+    /// By [`GroupCounter`].
+    pub counters: [u64; GroupCounter::COUNT],
     /// Its tasks' off-CPU periods because a quota was spent, in nanoseconds.
     pub throttled: Times,
     /// Its migrations, by [`Distance::BETWEEN_CPUS`].
@@ -381,10 +383,11 @@ impl<'a> GroupWindow<'a> {
         {
             *ns -= old;
         }
-        let counter = |of: GroupCounter| {
-            let old = old.map_or(0, |old| old.counters[of as usize]);
-            group.counters[of as usize] - old
-        };
+        let mut counters = group.counters;
+        let counters_before = old.map_or([0; GroupCounter::COUNT], |old| old.counters);
+        for (count, old) in counters.iter_mut().zip(counters_before) {
+            *count -= old;
+        }
         let (mut migrations, mut long_waits) = (group.migrations, group.long_waits);
         if let Some(old) = old {
             long_waits.subtract(&old.long_waits);
@@ -402,9 +405,10 @@ impl<'a> GroupWindow<'a> {
             in_progress,
             runq: (p99.or(group.runq_p99), (runq.max != 0).then_some(runq.max)),
             ended_ns,
+            counters,
             throttled: (
-                counter(GroupCounter::Throttled),
-                counter(GroupCounter::ThrottledNs),
+                counters[GroupCounter::Throttled as usize],
+                counters[GroupCounter::ThrottledNs as usize],
             ),
             migrations,
             long_waits,

@@ -69,16 +69,12 @@ impl Own {
             own.histograms.push((metric, all));
         }
         for group in &new.groups {
-            let old = between.before(group);
-            let more = |of: GroupCounter| {
-                let old = old.map_or(0, |old| old.counters[of as usize]);
-                group.counters[of as usize].saturating_sub(old)
-            };
             let row = between.row(group);
+            let counter = |of: GroupCounter| row.counters[of as usize];
             let counts = [
-                more(GroupCounter::Voluntary),
-                more(GroupCounter::Involuntary),
-                more(GroupCounter::Migrations),
+                counter(GroupCounter::Voluntary),
+                counter(GroupCounter::Involuntary),
+                counter(GroupCounter::Migrations),
                 row.oncpu_ns,
                 row.waits.1,
                 between.not_in_histogram(group, &GroupMetric::ALL),
