@@ -30,6 +30,10 @@ pub(crate) use schedhist_cpus_read_unlock as cpus_read_unlock;
 #[cfg(not(CONFIG_HAVE_UNSTABLE_SCHED_CLOCK))]
 pub(crate) use schedhist_local_clock as local_clock;
 
+/// The older name of `system_dfl_wq`.
+#[cfg(not(HAVE_SYSTEM_DFL_WQ))]
+pub(crate) use system_unbound_wq as system_dfl_wq;
+
 /// The older name of `timer_init_key()`.
 #[cfg(not(HAVE_TIMER_INIT_KEY))]
 pub(crate) use init_timer_key as timer_init_key;
