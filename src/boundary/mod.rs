@@ -3,8 +3,8 @@
 //! The kernel boundary.
 //!
 //! This module contains all `unsafe` code and all uses of C bindings, except for the trace event
-//! emitters that are generated from `events.rs`. Differences between kernel versions are handled
-//! here, too. Code that other modules could use as it is lives in [`abstractions`].
+//! emitters that are generated from `events.rs`. It also finds out what the kernel has. Code that
+//! other modules could use as it is lives in [`abstractions`].
 
 pub(crate) mod abstractions;
 pub(crate) mod cpu_memory;

@@ -244,7 +244,7 @@ impl Setting for GroupLimit {
     }
 }
 
-/// The maximum memory of the histograms of groups.
+/// The maximum memory of groups: their counters, histograms and tables.
 pub(super) struct GroupMemoryLimit;
 
 impl Amount for GroupMemoryLimit {

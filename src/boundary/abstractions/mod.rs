@@ -3,7 +3,7 @@
 //! Abstractions that Rust for Linux lacks.
 //!
 //! Nothing here depends on the rest of this module: each file could go upstream, but for the prefix
-//! `schedhist` of functions in C, of lockdep classes and of a hotplug state.
+//! `schedhist` of functions in C, of lockdep classes and of hotplug states.
 
 pub(crate) mod bindings;
 pub(crate) mod cgroup;

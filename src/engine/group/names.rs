@@ -2,9 +2,9 @@
 
 //! The names of groups, and which group has which.
 //!
-//! A name comes from the rule: `src/groups/decide.rs` takes a thread's own name, or the path of a
-//! cgroup, `src/groups/registry.rs` makes that of a process, and `src/groups/rules.rs` takes that
-//! of a rule of the list.
+//! A name comes from the rule: `src/groups/decide.rs` takes a thread's own name, or a cgroup,
+//! `src/groups/registry.rs` makes the name of a process and finds the path of a cgroup, and
+//! `src/groups/rules.rs` takes the name of a rule of the list.
 
 use core::{
     mem,
