@@ -4,14 +4,11 @@
 //!
 //! C header: [`include/trace/events/timer.h`](srctree/include/trace/events/timer.h)
 
-use core::marker::PhantomData;
-
 use kernel::types::NotThreadSafe;
 
 use super::{
     bindings,
     per_cpu::ThisCpu,
-    smp::this_cpu,
     softirq::{
         interruption,
         Interruption, //
@@ -21,24 +18,15 @@ use super::{
 
 /// A hard interrupt of this CPU that runs the function of a timer. A value exists only within the
 /// probe.
-pub(crate) struct HardTimer {
-    _this_cpu: PhantomData<NotThreadSafe>,
-}
+pub(crate) struct HardTimer(NotThreadSafe);
 
 // SAFETY: A `HardTimer` exists only within a probe in a hard interrupt, which stays on its CPU.
-unsafe impl ThisCpu for HardTimer {
-    #[inline(always)]
-    fn cpu(&self) -> u32 {
-        this_cpu()
-    }
-}
+unsafe impl ThisCpu for HardTimer {}
 
 impl HardTimer {
     /// Returns `None` in a softirq: timers expire there, too.
     fn new() -> Option<Self> {
-        (interruption() == Interruption::Hard).then_some(Self {
-            _this_cpu: PhantomData,
-        })
+        (interruption() == Interruption::Hard).then_some(Self(NotThreadSafe))
     }
 }
 

@@ -4,8 +4,6 @@
 //!
 //! C header: [`include/trace/events/sched.h`](srctree/include/trace/events/sched.h)
 
-use core::marker::PhantomData;
-
 use kernel::{
     ffi::c_int,
     types::NotThreadSafe, //
@@ -28,16 +26,11 @@ pub(crate) struct NeedResched<'a> {
     pub(crate) cpu: u32,
     /// Whether the flag is `TIF_NEED_RESCHED_LAZY`.
     pub(crate) is_lazy: bool,
-    _this_cpu: PhantomData<NotThreadSafe>,
+    _this_cpu: NotThreadSafe,
 }
 
 // SAFETY: A `NeedResched` exists only within a probe that runs with interrupts off.
-unsafe impl ThisCpu for NeedResched<'_> {
-    #[inline(always)]
-    fn cpu(&self) -> u32 {
-        this_cpu()
-    }
-}
+unsafe impl ThisCpu for NeedResched<'_> {}
 
 impl NeedResched<'_> {
     /// Returns whether the task has its CPU, and not only may get it next.
@@ -69,7 +62,7 @@ declare_probe! {
             task,
             cpu: cpu as u32,
             is_lazy: flag != bindings::SCHEDHIST_TIF_NEED_RESCHED as c_int,
-            _this_cpu: PhantomData,
+            _this_cpu: NotThreadSafe,
         });
     }
 }

@@ -25,15 +25,19 @@ use kernel::{
     sync::Arc, //
 };
 
+use super::smp::this_cpu;
+
 /// Proof that the running code stays on this CPU.
 ///
 /// # Safety
 ///
-/// While a value exists, the code that has it must run on the CPU whose number [`ThisCpu::cpu`]
-/// returns.
+/// While a value exists, the code that has it must not leave its CPU.
 pub(crate) unsafe trait ThisCpu {
     /// Returns the number of this CPU.
-    fn cpu(&self) -> u32;
+    #[inline(always)]
+    fn cpu(&self) -> u32 {
+        this_cpu()
+    }
 }
 
 /// A `T` for each possible CPU, online or not, so that CPU hotplug changes nothing.

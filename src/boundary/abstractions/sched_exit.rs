@@ -12,8 +12,6 @@
 //!
 //! C header: [`include/trace/events/sched.h`](srctree/include/trace/events/sched.h)
 
-use core::marker::PhantomData;
-
 #[cfg(not(HAVE_SCHED_EXIT_TP))]
 use kernel::{
     error::to_result,
@@ -41,25 +39,17 @@ use super::{
         synchronize_rcu,
         RcuReader, //
     },
-    smp::this_cpu, //
 };
 
 /// The end of a call of the scheduler on this CPU.
 ///
 /// A value exists only within the probe. Preemption is off there, and interrupts are on if the
 /// kernel has the tracepoint: the probe must not sleep, and an interrupt may come in between.
-pub(crate) struct ScheduleExit {
-    _this_cpu: PhantomData<NotThreadSafe>,
-}
+pub(crate) struct ScheduleExit(NotThreadSafe);
 
 // SAFETY: A `ScheduleExit` exists only within the probe, which cannot migrate, as preemption is
 // off.
-unsafe impl ThisCpu for ScheduleExit {
-    #[inline(always)]
-    fn cpu(&self) -> u32 {
-        this_cpu()
-    }
-}
+unsafe impl ThisCpu for ScheduleExit {}
 
 // SAFETY: Preemption is off in the probe.
 unsafe impl RcuReader for ScheduleExit {}
@@ -118,9 +108,7 @@ pub(crate) fn call_after_switches<T: SchedExit>(data: Arc<T>) -> Result<SwitchCa
     unsafe extern "C" fn call<T: SchedExit>(data: *mut c_void, _is_switch: bool) {
         // SAFETY: `data` is kept until no CPU calls this any more.
         let receiver = unsafe { &*data.cast::<T>() };
-        receiver.sched_exit(&ScheduleExit {
-            _this_cpu: PhantomData,
-        });
+        receiver.sched_exit(&ScheduleExit(NotThreadSafe));
     }
 
     let argument = core::ptr::from_ref(&*data).cast_mut().cast();
@@ -149,9 +137,7 @@ declare_probe! {
             return;
         }
         context::assert_preemption_disabled();
-        receiver.sched_exit(&ScheduleExit {
-            _this_cpu: PhantomData,
-        });
+        receiver.sched_exit(&ScheduleExit(NotThreadSafe));
     }
 }
 
@@ -173,9 +159,7 @@ declare_probe! {
             return;
         }
         context::assert_preemption_disabled();
-        receiver.sched_stay(&ScheduleExit {
-            _this_cpu: PhantomData,
-        });
+        receiver.sched_stay(&ScheduleExit(NotThreadSafe));
     }
 }
 

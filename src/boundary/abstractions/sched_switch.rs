@@ -23,7 +23,6 @@ use super::{
         ThisCpu, //
     },
     rcu::RcuReader,
-    smp::this_cpu,
     task::Task,
     tracepoint::Probe, //
 };
@@ -42,7 +41,7 @@ pub(crate) struct Switch<'a> {
     pub(crate) next: Task<'a>,
     /// The state of `prev`, as `__schedule()` read it.
     pub(crate) prev_state: u32,
-    _this_cpu: PhantomData<NotThreadSafe>,
+    _this_cpu: NotThreadSafe,
 }
 
 impl Switch<'_> {
@@ -65,7 +64,7 @@ impl Switch<'_> {
             // SAFETY: `next` is about to run here, and so exists until the probe returns.
             next: unsafe { Task::from_raw(next) },
             prev_state,
-            _this_cpu: PhantomData,
+            _this_cpu: NotThreadSafe,
         };
         // Per-CPU data has no other writer meanwhile.
         context::assert_irqs_disabled();
@@ -75,12 +74,7 @@ impl Switch<'_> {
 }
 
 // SAFETY: A `Switch` exists only within the probe, which cannot migrate, as interrupts are off.
-unsafe impl ThisCpu for Switch<'_> {
-    #[inline(always)]
-    fn cpu(&self) -> u32 {
-        this_cpu()
-    }
-}
+unsafe impl ThisCpu for Switch<'_> {}
 
 // SAFETY: A `Switch` exists only within the probe, in which interrupts are off.
 unsafe impl RcuReader for Switch<'_> {}
@@ -100,12 +94,7 @@ impl<'a> Switch<'a> {
 unsafe impl RcuReader for WithinSwitch<'_> {}
 
 // SAFETY: As above; it does not leave the CPU either.
-unsafe impl ThisCpu for WithinSwitch<'_> {
-    #[inline(always)]
-    fn cpu(&self) -> u32 {
-        this_cpu()
-    }
-}
+unsafe impl ThisCpu for WithinSwitch<'_> {}
 
 /// Receives `sched_switch`. `V` selects one of its compiled variants.
 pub(crate) trait SchedSwitch<V>: Send + Sync + 'static {

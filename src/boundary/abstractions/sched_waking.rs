@@ -4,8 +4,6 @@
 //!
 //! C header: [`include/trace/events/sched.h`](srctree/include/trace/events/sched.h)
 
-use core::marker::PhantomData;
-
 use kernel::types::NotThreadSafe;
 
 use super::{
@@ -13,7 +11,6 @@ use super::{
     context,
     per_cpu::ThisCpu,
     rcu::RcuReader,
-    smp::this_cpu,
     task::Task,
     tracepoint::declare_probe, //
 };
@@ -22,7 +19,7 @@ use super::{
 pub(crate) struct Waking<'a> {
     /// The task that is being woken.
     pub(crate) task: Task<'a>,
-    _this_cpu: PhantomData<NotThreadSafe>,
+    _this_cpu: NotThreadSafe,
 }
 
 // SAFETY: A `Waking` exists only within a probe, which `try_to_wake_up()` calls with preemption
@@ -30,12 +27,7 @@ pub(crate) struct Waking<'a> {
 unsafe impl RcuReader for Waking<'_> {}
 
 // SAFETY: As above: with preemption off, the CPU stays the same.
-unsafe impl ThisCpu for Waking<'_> {
-    #[inline(always)]
-    fn cpu(&self) -> u32 {
-        this_cpu()
-    }
-}
+unsafe impl ThisCpu for Waking<'_> {}
 
 /// Receives `sched_waking`. `V` selects one of its compiled variants.
 pub(crate) trait SchedWaking<V>: Send + Sync + 'static {
@@ -60,7 +52,7 @@ declare_probe! {
         context::assert_irqs_disabled_unless(|| context::is_current(task));
         receiver.sched_waking(Waking {
             task,
-            _this_cpu: PhantomData,
+            _this_cpu: NotThreadSafe,
         });
     }
 }
@@ -85,7 +77,7 @@ declare_probe! {
         context::assert_irqs_disabled();
         receiver.sched_wakeup_new(Waking {
             task,
-            _this_cpu: PhantomData,
+            _this_cpu: NotThreadSafe,
         });
     }
 }

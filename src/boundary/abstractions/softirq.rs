@@ -5,8 +5,6 @@
 //! C headers: [`include/trace/events/irq.h`](srctree/include/trace/events/irq.h),
 //! [`include/linux/preempt.h`](srctree/include/linux/preempt.h)
 
-use core::marker::PhantomData;
-
 use kernel::{
     ffi::c_uint,
     types::NotThreadSafe, //
@@ -16,7 +14,6 @@ use super::{
     bindings,
     context,
     per_cpu::ThisCpu,
-    smp::this_cpu,
     task::with_current,
     tracepoint::declare_probe, //
 };
@@ -79,23 +76,18 @@ pub(crate) fn is_softirq_thread() -> bool {
 pub(crate) struct Softirq {
     /// Its kind, such as `NET_RX_SOFTIRQ`.
     pub(crate) kind: u32,
-    _this_cpu: PhantomData<NotThreadSafe>,
+    _this_cpu: NotThreadSafe,
 }
 
 // SAFETY: A `Softirq` exists only within a probe. Interrupts are off where softirqs are raised;
 // where one runs, preemption is off or, on `PREEMPT_RT`, migration is: the CPU stays the same.
-unsafe impl ThisCpu for Softirq {
-    #[inline(always)]
-    fn cpu(&self) -> u32 {
-        this_cpu()
-    }
-}
+unsafe impl ThisCpu for Softirq {}
 
 impl Softirq {
     fn new(kind: c_uint) -> Self {
         Self {
             kind,
-            _this_cpu: PhantomData,
+            _this_cpu: NotThreadSafe,
         }
     }
 
