@@ -241,35 +241,17 @@ void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,
 	rcu_read_unlock();
 }
 
-/* How many locks have the interrupts of a CPU off, and what they were before. */
-static DEFINE_PER_CPU(unsigned int, locks_held);
-static DEFINE_PER_CPU(unsigned long, flags_before);
-
-void schedhist_spin_lock(spinlock_t *lock)
+unsigned long schedhist_spin_lock(spinlock_t *lock)
 {
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
-		unsigned long flags;
+	unsigned long flags;
 
-		/*
-		 * For itself, and not only within spin_lock(): what becomes due
-		 * meanwhile preempts once interrupts are back on.
-		 */
-		preempt_disable();
-		local_irq_save(flags);
-		if (__this_cpu_inc_return(locks_held) == 1)
-			__this_cpu_write(flags_before, flags);
-	}
-	spin_lock(lock);
+	spin_lock_irqsave(lock, flags);
+	return flags;
 }
 
-void schedhist_spin_unlock(spinlock_t *lock)
+void schedhist_spin_unlock(spinlock_t *lock, unsigned long flags)
 {
-	spin_unlock(lock);
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
-		if (!__this_cpu_dec_return(locks_held))
-			local_irq_restore(__this_cpu_read(flags_before));
-		preempt_enable();
-	}
+	spin_unlock_irqrestore(lock, flags);
 }
 
 unsigned long schedhist_irq_save(void)

@@ -221,11 +221,10 @@ u64 schedhist_root_cgroup(void);
 
 /*
  * Takes a spinlock, with interrupts off, except on PREEMPT_RT, and releases it.
- * Interrupts are what they were before once all locks that this CPU has taken
- * so are released, in any order.
+ * Returns what interrupts were before, and are again then.
  */
-void schedhist_spin_lock(spinlock_t *lock);
-void schedhist_spin_unlock(spinlock_t *lock);
+unsigned long schedhist_spin_lock(spinlock_t *lock);
+void schedhist_spin_unlock(spinlock_t *lock, unsigned long flags);
 
 /* Switches the interrupts of this CPU off, and back to what they were. */
 unsigned long schedhist_irq_save(void);

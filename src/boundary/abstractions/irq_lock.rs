@@ -2,8 +2,7 @@
 
 //! A spinlock that is taken with interrupts off, wherever it is taken.
 //!
-//! 7.2 has no `SpinLockIrq`. As with that, guards nest in any order: a CPU counts its locks, and
-//! its interrupts are what they were when it holds none of them any more.
+//! 7.2 has no `SpinLockIrq`.
 //!
 //! C header: [`include/linux/spinlock.h`](srctree/include/linux/spinlock.h)
 
@@ -78,23 +77,25 @@ impl<T> IrqLock<T> {
     /// this sleeps: interrupts and preemption must be on, and no raw spinlock held.
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         // SAFETY: Initialised by the type's invariant.
-        unsafe { bindings::schedhist_spin_lock(self.lock.get()) };
-        // INVARIANT: The lock was just taken.
+        let flags = unsafe { bindings::schedhist_spin_lock(self.lock.get()) };
+        // INVARIANT: The lock was just taken, and returned these flags.
         Guard {
             lock: self,
+            flags,
             _this_thread: NotThreadSafe,
         }
     }
 }
 
-/// Gives access to the data of a lock, and releases the lock when it is dropped. Guards can be
-/// dropped in any order.
+/// Gives access to the data of a lock, and releases the lock when it is dropped. Of several guards
+/// the last one should go first: interrupts are then what they were before it was made.
 ///
 /// # Invariants
 ///
-/// This thread holds the lock.
+/// This thread holds the lock. `flags` is what taking it returned.
 pub(crate) struct Guard<'a, T> {
     lock: &'a IrqLock<T>,
+    flags: usize,
     _this_thread: NotThreadSafe,
 }
 
@@ -120,6 +121,6 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         // SAFETY: This thread holds the lock by the type's invariant. It has not left its CPU since
         // it took the lock, as interrupts are off or, on `PREEMPT_RT`, migration is.
-        unsafe { bindings::schedhist_spin_unlock(self.lock.lock.get()) };
+        unsafe { bindings::schedhist_spin_unlock(self.lock.lock.get(), self.flags) };
     }
 }
