@@ -37,6 +37,15 @@ pub(crate) struct Task<'a> {
     _lifetime: PhantomData<&'a bindings::task_struct>,
 }
 
+/// Reads a field of a [`Task`].
+macro_rules! read {
+    ($task:expr, $($field:ident).+) => {{
+        let task: Task<'_> = $task;
+        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
+        unsafe { (&raw const (*task.task.as_ptr()).$($field).+).read_volatile() }
+    }};
+}
+
 impl<'a> Task<'a> {
     /// Creates a view of the task at `task`.
     ///
@@ -56,9 +65,8 @@ impl<'a> Task<'a> {
     /// Returns the thread id in the initial PID namespace; 0 for the idle task of any CPU.
     #[inline(always)]
     pub(crate) fn pid(self) -> i32 {
-        // SAFETY: Valid by the type's invariant. Volatile, as `exec()` by a thread that is not the
-        // leader of its group gives it the leader's id.
-        unsafe { (&raw const (*self.task.as_ptr()).pid).read_volatile() }
+        // `exec()` by a thread that is not the leader of its group gives it the leader's id.
+        read!(self, pid)
     }
 
     /// Returns the id of the task's process in the initial PID namespace: that of its leader.
@@ -73,8 +81,7 @@ impl<'a> Task<'a> {
         if self.is_exiting() {
             return None;
         }
-        // SAFETY: Valid by the type's invariant. Volatile, as `exec()` changes it.
-        let leader = unsafe { (&raw const (*self.task.as_ptr()).group_leader).read_volatile() };
+        let leader = read!(self, group_leader);
         // SAFETY: A leader is released after the other threads of its process, or by `de_thread()`,
         // which first makes the thread that is left its own leader. It is freed an RCU grace period
         // later. The task has just not been exiting, so the leader that was read was not released
@@ -85,8 +92,7 @@ impl<'a> Task<'a> {
     /// Returns the time at which the task was created, on the monotonic clock. A thread that
     /// executes a program gets the time of its leader before it gets the leader's PID.
     pub(crate) fn start_time(self) -> u64 {
-        // SAFETY: Valid by the type's invariant. Volatile, as `exec()` changes it.
-        unsafe { (&raw const (*self.task.as_ptr()).start_time).read_volatile() }
+        read!(self, start_time)
     }
 
     /// Returns the identity of the task's process; `None` if the task is exiting.
@@ -102,8 +108,7 @@ impl<'a> Task<'a> {
     /// Returns the number of the CPU that the task runs on, or ran on last.
     #[inline(always)]
     pub(crate) fn cpu(self) -> u32 {
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may migrate the task.
-        unsafe { (&raw const (*self.task.as_ptr()).thread_info.cpu).read_volatile() }
+        read!(self, thread_info.cpu)
     }
 
     /// Returns the time at which the task was put on its current run queue, in nanoseconds of that
@@ -117,8 +122,7 @@ impl<'a> Task<'a> {
     /// the tracepoint.
     #[inline(always)]
     pub(crate) fn last_queued(self) -> u64 {
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
-        unsafe { (&raw const (*self.task.as_ptr()).sched_info.last_queued).read_volatile() }
+        read!(self, sched_info.last_queued)
     }
 
     /// Returns whether the task, which is being woken, is on a run queue already: it was stamped
@@ -128,15 +132,8 @@ impl<'a> Task<'a> {
     #[inline(always)]
     pub(crate) fn is_queued(self) -> bool {
         #[cfg(CONFIG_SCHED_PROXY_EXEC)]
-        {
-            let task = self.task.as_ptr();
-            // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
-            let on_rq = unsafe { (&raw const (*task).on_rq).read_volatile() };
-            // SAFETY: As above.
-            let is_delayed = unsafe { (&raw const (*task).se.sched_delayed).read_volatile() };
-            if on_rq != 0 && is_delayed == 0 {
-                return true;
-            }
+        if read!(self, on_rq) != 0 && read!(self, se.sched_delayed) == 0 {
+            return true;
         }
         self.last_queued() != 0
     }
@@ -150,15 +147,11 @@ impl<'a> Task<'a> {
     /// Returns whether the task is exiting. It may have given up its PID then.
     #[inline(always)]
     pub(crate) fn is_exiting(self) -> bool {
-        // SAFETY: Valid by the type's invariant. Volatile, as other flags may change meanwhile.
-        let flags = unsafe { (&raw const (*self.task.as_ptr()).flags).read_volatile() };
-        flags & bindings::PF_EXITING != 0
+        read!(self, flags) & bindings::PF_EXITING != 0
     }
 
     pub(crate) fn is_kernel_thread(self) -> bool {
-        // SAFETY: Valid by the type's invariant. Volatile, as other flags may change meanwhile.
-        let flags = unsafe { (&raw const (*self.task.as_ptr()).flags).read_volatile() };
-        flags & bindings::PF_KTHREAD != 0
+        read!(self, flags) & bindings::PF_KTHREAD != 0
     }
 
     /// Returns whether this is a kernel thread that runs softirqs.
@@ -175,10 +168,9 @@ impl<'a> Task<'a> {
     /// `sched_info.run_delay`. The parts of the current wait that migrations cut off count, too.
     #[inline(always)]
     pub(crate) fn run_delay(self) -> u64 {
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it. It does
-        // not change for the two tasks of a switch within the `sched_switch` probe, as the run
-        // queue's lock is held there.
-        unsafe { (&raw const (*self.task.as_ptr()).sched_info.run_delay).read_volatile() }
+        // It does not change for the two tasks of a switch within the `sched_switch` probe, as the
+        // run queue's lock is held there.
+        read!(self, sched_info.run_delay)
     }
 
     /// Returns whether the task is off its run queue until its quota returns. Valid for a task that
@@ -251,30 +243,25 @@ impl<'a> Task<'a> {
     /// Returns whether the task ever had a CPU: `sched_info.pcount` is not 0.
     #[inline(always)]
     pub(crate) fn has_run(self) -> bool {
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
-        unsafe { (&raw const (*self.task.as_ptr()).sched_info.pcount).read_volatile() != 0 }
+        read!(self, sched_info.pcount) != 0
     }
 
     /// Returns whether the task has a CPU. A task that gets one does from before the switch on, and
     /// one that leaves one until after it.
     pub(crate) fn is_on_cpu(self) -> bool {
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
-        unsafe { (&raw const (*self.task.as_ptr()).on_cpu).read_volatile() != 0 }
+        read!(self, on_cpu) != 0
     }
 
     /// Returns whether the task neither sleeps nor is about to.
     pub(crate) fn is_awake(self) -> bool {
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
-        let state = unsafe { (&raw const (*self.task.as_ptr()).__state).read_volatile() };
-        state == bindings::TASK_RUNNING
+        read!(self, __state) == bindings::TASK_RUNNING
     }
 
     /// Returns the effective priority: -1 for a deadline, 0 to 99 for real time, 100 to 139 for
     /// nice -20 to 19.
     #[inline(always)]
     pub(crate) fn prio(self) -> i32 {
-        // SAFETY: Valid by the type's invariant. Volatile, as another CPU may change it.
-        unsafe { (&raw const (*self.task.as_ptr()).prio).read_volatile() }
+        read!(self, prio)
     }
 
     /// Returns a copy of the name, which ends in a NUL. The copy may be torn if the task is being
