@@ -214,20 +214,23 @@ impl TaskTable {
     /// Makes room for all existing tasks. Sleeps; fails with `ENOMEM` if there is none for some of
     /// them.
     pub(crate) fn make_room_for_all(&self) -> Result {
-        self.make_needed_pages(&mut NeededPages::new()?)
+        self.make_needed_pages(none_needed()?)
     }
 
-    /// The same; `needed` is for the pages that the tasks need.
-    fn make_needed_pages(&self, needed: &mut NeededPages) -> Result {
+    /// The same; `needed` says of each page whether a task needs it.
+    fn make_needed_pages(&self, mut needed: KVVec<bool>) -> Result {
         // Memory cannot be waited for during the walk.
-        for_each_task(|task| needed.insert(task.pid()));
-        let mut result = Ok(());
-        for (page, slot) in self.pages.iter().enumerate() {
-            if needed.contains(page) {
-                result = self.make_page(slot, wait_for_page).and(result);
+        for_each_task(|task| {
+            if let Some(is_needed) = needed.get_mut(split(task.pid()).0) {
+                *is_needed = true;
             }
-        }
-        result
+        });
+        let pages = self.pages.iter().zip(needed);
+        pages
+            .filter(|(_, is_needed)| *is_needed)
+            .fold(Ok(()), |result, (slot, _)| {
+                self.make_page(slot, wait_for_page).and(result)
+            })
     }
 
     /// Calls `visit` with the states of each page. `visit` must not sleep.
@@ -272,7 +275,7 @@ impl Job for TaskTable {
             return;
         }
         // Without memory for it, the next task that is created queues the job again.
-        let Ok(mut needed) = NeededPages::new() else {
+        let Ok(needed) = none_needed() else {
             return;
         };
         self.lacks_pages.store(false, Ordering::Relaxed);
@@ -284,7 +287,7 @@ impl Job for TaskTable {
         }
         // Pages that are still needed are kept. If some are still lacking, the next task that is
         // created queues the job again.
-        let _ = self.make_needed_pages(&mut needed);
+        let _ = self.make_needed_pages(needed);
 
         let mut swept = KVVec::new();
         for slot in self.pages.iter() {
@@ -356,25 +359,9 @@ fn insert(slot: &AtomicPtr<Page>, page: KBox<Page>) -> bool {
     is_done
 }
 
-/// The pages that tasks need.
-struct NeededPages(KVVec<bool>);
-
-impl NeededPages {
-    /// Creates an empty set. Sleeps; fails with `ENOMEM`.
-    fn new() -> Result<Self> {
-        Ok(Self(KVVec::from_elem(false, PAGES, GFP_KERNEL)?))
-    }
-
-    fn insert(&mut self, pid: i32) {
-        let (page, _) = split(pid);
-        if let Some(is_needed) = self.0.get_mut(page) {
-            *is_needed = true;
-        }
-    }
-
-    fn contains(&self, page: usize) -> bool {
-        self.0.get(page).is_some_and(|is_needed| *is_needed)
-    }
+/// Returns that no page is needed. Sleeps; fails with `ENOMEM`.
+fn none_needed() -> Result<KVVec<bool>> {
+    Ok(KVVec::from_elem(false, PAGES, GFP_KERNEL)?)
 }
 
 /// Allocates a page. Sleeps; fails with `ENOMEM` rather than have the OOM killer make room.
