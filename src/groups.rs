@@ -93,7 +93,7 @@ pub(crate) struct Groups {
     tables: usize,
     scheme: Scheme,
     since: u64,
-    memories: Pin<KBox<GroupMemories>>,
+    memories: Arc<GroupMemories>,
     /// The lock also orders decisions: a group is stored while it is held, and what it depends on
     /// was read after it was taken. So the group stored last is that of the last change; but for
     /// names, which the kernel changes after it has traced that.
@@ -174,7 +174,7 @@ impl Groups {
         core::str::from_utf8(self.text.to_bytes()).unwrap_or_default()
     }
 
-    pub(crate) fn memories(&self) -> &GroupMemories {
+    pub(crate) fn memories(&self) -> &Arc<GroupMemories> {
         &self.memories
     }
 
@@ -223,12 +223,6 @@ impl Groups {
             (Kind::List, Some(_)) => self.registry.lock().has_rule_of(group),
             _ => false,
         }
-    }
-}
-
-impl AsRef<GroupMemories> for Arc<Groups> {
-    fn as_ref(&self) -> &GroupMemories {
-        self.memories()
     }
 }
 

@@ -339,7 +339,7 @@ impl GroupMemories {
     /// Creates memory for `groups` groups with histograms of `scheme`, all of which may take up to
     /// `limit` bytes. Sleeps; fails with `ENOMEM` if there is none or the limit is too small, and
     /// with `EINVAL` without a group.
-    pub(crate) fn new(groups: usize, scheme: Scheme, limit: usize) -> Result<Pin<KBox<Self>>> {
+    pub(crate) fn new(groups: usize, scheme: Scheme, limit: usize) -> Result<Arc<Self>> {
         let budget = Budget {
             limit,
             used: AtomicUsize::new(0),
@@ -361,7 +361,7 @@ impl GroupMemories {
             changing <- new_mutex!((), "schedhist::Allocator::changing"),
         });
         let allocator = Arc::pin_init(allocator, GFP_KERNEL)?;
-        KBox::try_pin_init(
+        Arc::pin_init(
             try_pin_init!(Self {
                 work <- new_irq_work!(allocator.clone(), c"schedhist::GroupMemories::work"),
                 allocator,
@@ -431,6 +431,8 @@ impl GroupMemories {
 
     /// Requests histograms for `slot` of `memory`, that of this CPU, unless they were requested
     /// before.
+    #[cold]
+    #[inline(never)]
     fn want(&self, memory: &GroupMemory, slot: &Slot) {
         // Only this CPU changes `UNUSED`.
         if slot.state.load(Relaxed) == UNUSED {
@@ -448,27 +450,24 @@ impl GroupMemories {
 ///
 /// `cells` is the number of cells to which each of the `buckets` of `memory` points. It is kept
 /// here so that it is read and checked once for a switch.
-pub(crate) struct ThisCpuGroups<'a, M> {
+#[derive(Clone, Copy)]
+pub(crate) struct ThisCpuGroups<'a> {
     memory: &'a GroupMemory,
     /// That of the current group.
     slot: &'a Slot,
     cells: usize,
-    memories: &'a M,
+    memories: &'a Arc<GroupMemories>,
 }
 
-impl<M> Clone for ThisCpuGroups<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M> Copy for ThisCpuGroups<'_, M> {}
-
-impl<'a, M: AsRef<GroupMemories>> ThisCpuGroups<'a, M> {
+impl<'a> ThisCpuGroups<'a> {
     /// Refers to `memory`, which must be that of this CPU in `memories`. Returns `None` if it has
     /// less than `cells` cells for the histograms of a group.
     #[inline(always)]
-    pub(crate) fn new(memory: &'a GroupMemory, memories: &'a M, cells: usize) -> Option<Self> {
+    pub(crate) fn new(
+        memory: &'a GroupMemory,
+        memories: &'a Arc<GroupMemories>,
+        cells: usize,
+    ) -> Option<Self> {
         let len = memory.unread.len();
         if len < cells {
             return None;
@@ -483,7 +482,7 @@ impl<'a, M: AsRef<GroupMemories>> ThisCpuGroups<'a, M> {
     }
 }
 
-impl<M: AsRef<GroupMemories>> CpuGroups for ThisCpuGroups<'_, M> {
+impl CpuGroups for ThisCpuGroups<'_> {
     #[inline(always)]
     fn occupant(&self) -> &Occupant {
         &self.memory.occupant
@@ -522,12 +521,6 @@ impl<M: AsRef<GroupMemories>> CpuGroups for ThisCpuGroups<'_, M> {
 
     #[inline(always)]
     fn want_buckets(&self) {
-        want_buckets(self.memory, self.slot, self.memories);
+        self.memories.want(self.memory, self.slot);
     }
-}
-
-#[cold]
-#[inline(never)]
-fn want_buckets(memory: &GroupMemory, slot: &Slot, memories: &impl AsRef<GroupMemories>) {
-    memories.as_ref().want(memory, slot);
 }

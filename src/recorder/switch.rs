@@ -24,6 +24,7 @@ use crate::{
             SchedSwitch,
             Switch, //
         },
+        GroupMemories,
         GroupMemory,
         TaskStates,
         ThisCpuGroups, //
@@ -43,7 +44,6 @@ use crate::{
         },
     },
     events,
-    groups::Groups,
     long_waits::WaitWatch,
     observer::{
         Part,
@@ -61,7 +61,7 @@ use crate::{
 pub(crate) struct CpuRecorder {
     records: CpuRef<CpuRecords>,
     pub(super) tasks: TaskStates,
-    groups: Option<(CpuRef<GroupMemory>, Arc<Groups>)>,
+    groups: Option<(CpuRef<GroupMemory>, Arc<GroupMemories>)>,
     delivery: Arc<Delivery>,
     watch: Option<WaitWatch>,
     pub(super) chain: Option<CpuRef<CpuChain>>,
@@ -77,12 +77,15 @@ impl CpuRecorder {
     /// Creates one for each CPU. Sleeps; fails with `ENOMEM`.
     pub(crate) fn all(recorder: &Recorder) -> Result<Arc<PerCpu<Self>>> {
         let table = PerCpu::new(|cpu| {
-            let groups = recorder.groups.as_ref().map(|grouping| &grouping.groups);
-            let memory = || PerCpu::of(groups?.memories().per_cpu(), cpu);
+            let memories = recorder
+                .groups
+                .as_ref()
+                .map(|grouping| grouping.groups.memories());
+            let memory = || PerCpu::of(memories?.per_cpu(), cpu);
             Ok(Self {
                 // Cannot fail: the CPU is possible.
                 records: PerCpu::of(&recorder.records, cpu).ok_or(EINVAL)?,
-                groups: memory().zip(groups.cloned()),
+                groups: memory().zip(memories.cloned()),
                 tasks: TaskStates::new(recorder.tasks.table().clone()),
                 delivery: recorder.delivery.clone(),
                 watch: match &recorder.long_waits {
@@ -142,9 +145,9 @@ impl SchedSwitch<SlowVariant> for CpuRecorder {
 impl CpuRecorder {
     /// Returns the groups on this CPU, if tasks are grouped and each group has `cells` cells.
     #[inline(always)]
-    fn groups(&self, cells: usize) -> Option<ThisCpuGroups<'_, Arc<Groups>>> {
-        let (memory, groups) = self.groups.as_ref()?;
-        ThisCpuGroups::new(memory, groups, cells)
+    fn groups(&self, cells: usize) -> Option<ThisCpuGroups<'_>> {
+        let (memory, memories) = self.groups.as_ref()?;
+        ThisCpuGroups::new(memory, memories, cells)
     }
 
     /// Records a switch, for chains, too, if there is a `CHAIN`.
