@@ -150,11 +150,6 @@ where
     const CHAIN: bool = C::MAY_BE;
 
     #[inline(always)]
-    fn identify(self, side: Side) -> Identity {
-        self.namer(side)()
-    }
-
-    #[inline(always)]
     fn namer(self, side: Side) -> impl FnOnce() -> Identity {
         self.tasks.namer(side)
     }

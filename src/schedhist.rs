@@ -104,7 +104,7 @@ impl kernel::Module for SchedHist {
         };
         let text = params::metrics();
         let metrics = MetricSet::parse(text, OFFERED)
-            .map_err(|_| refused("metrics", text, files::METRICS_EXPECTED))?;
+            .ok_or_else(|| refused("metrics", text, files::METRICS_EXPECTED))?;
         let slices = params::chain();
         let slices = Slices::new(slices).ok_or_else(|| {
             pr_warn!("chain: \"{slices}\": expected {}\n", Slices::EXPECTED);

@@ -141,7 +141,7 @@ impl ShownMetric {
     }
 
     /// Returns the bits of its parts in a [`MetricSet`].
-    fn bits(self) -> u32 {
+    pub(in crate::engine) fn bits(self) -> u32 {
         let bits = |bits, part: &Metric| bits | MetricSet::bit(*part);
         self.parts.iter().fold(0, bits)
     }
@@ -150,10 +150,6 @@ impl ShownMetric {
 /// A set of metrics, such as those that are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricSet(u32);
-
-/// The error of [`MetricSet::parse`]: a word is not the name of a metric, or there is no word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAMetric;
 
 impl MetricSet {
     /// No metrics.
@@ -229,13 +225,14 @@ impl MetricSet {
     }
 
     /// Parses names of those [`ShownMetric`]s that are `offered`, separated by commas or white
-    /// space. `all` and `default` are also names, and so is `none`, which must stand alone.
-    pub fn parse(text: &[u8], offered: Self) -> Result<Self, NotAMetric> {
+    /// space. `all` and `default` are also names, and so is `none`, which must stand alone. Returns
+    /// `None` if a word is no such name, or there is no word.
+    pub fn parse(text: &[u8], offered: Self) -> Option<Self> {
         let shown = ShownMetric::ALL.into_iter();
         let shown = shown.filter(|shown| offered.shows(*shown));
         let names = shown.map(|shown| (shown.name, shown.bits()));
         let names = names.chain([("all", offered.0), ("default", Self::DEFAULT.0)]);
-        input::read_set(text, names).map(Self).ok_or(NotAMetric)
+        input::read_set(text, names).map(Self)
     }
 }
 

@@ -59,7 +59,7 @@ impl Control for Metrics {
     type Value<'a> = MetricSet;
 
     fn parse(&self, input: &[u8]) -> Option<MetricSet> {
-        MetricSet::parse(input, OFFERED).ok()
+        MetricSet::parse(input, OFFERED)
     }
 
     fn set(&self, monitor: &Monitor, metrics: MetricSet) -> Result {

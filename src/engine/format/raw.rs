@@ -204,10 +204,6 @@ pub const fn max_len(scheme: Scheme, metrics: MetricSet, cpus: usize) -> usize {
 }
 
 fn header(out: &mut impl Sink, info: &Info) {
-    let metrics = ShownMetric::ALL
-        .iter()
-        .filter(|shown| shown.parts.len() == 1)
-        .count();
     let mut fields = Fields::<HEADER_LEN>::new();
     fields.bytes(MAGIC);
     fields.u32(VERSION);
@@ -218,7 +214,7 @@ fn header(out: &mut impl Sink, info: &Info) {
     fields.u32(VALUE_BITS);
     fields.u32(info.scheme.buckets() as u32);
     fields.u32(info.cpus);
-    fields.u32(metrics as u32);
+    fields.u32(Metric::COUNT as u32);
     fields.u32(Counter::COUNT as u32);
     fields.u32(info.metrics.bits());
     out.write(&fields.bytes);
@@ -230,11 +226,7 @@ fn names(out: &mut impl Sink) {
         if let [metric] = shown.parts {
             name(out, types::METRIC, *metric as u32, shown.name);
         } else {
-            let bits = shown
-                .parts
-                .iter()
-                .fold(0, |bits, part| bits | (1 << *part as u32));
-            name(out, types::SUM, bits, shown.name);
+            name(out, types::SUM, shown.bits(), shown.name);
         }
     }
     for counter in Counter::ALL {
@@ -306,7 +298,12 @@ fn write_cpu<B, D>(
         if let Some(worst) = extremes.worst {
             write_worst(out, cpu.number(), metric, &worst);
         }
-        all_buckets(out, (types::BUCKETS, cpu.number(), metric as u32), buckets);
+        all_buckets(
+            out,
+            (types::BUCKETS, cpu.number(), metric as u32),
+            buckets,
+            Cell::get,
+        );
     }
 }
 
@@ -323,37 +320,24 @@ fn write_worst(out: &mut impl Sink, cpu: u32, metric: Metric, worst: &Worst) {
     });
 }
 
-trait Count {
-    fn count(&self) -> u64;
-}
-
-impl Count for Cell {
-    fn count(&self) -> u64 {
-        self.get()
-    }
-}
-
-impl Count for u64 {
-    fn count(&self) -> u64 {
-        *self
-    }
-}
-
 /// The type of a record of buckets, and whose buckets they are: the number of a CPU or a group, and
 /// that of a metric.
 type Owner = (u32, u32, u32);
 
-/// Writes the buckets that are not empty.
-fn all_buckets<C: Count>(out: &mut impl Sink, owner: Owner, buckets: &[C]) {
+/// Writes the buckets that are not empty, with what `count` returns for each.
+fn all_buckets<B>(out: &mut impl Sink, owner: Owner, buckets: &[B], count: impl Fn(&B) -> u64) {
     let mut pairs = [[0; PAIR_LEN]; PAIRS];
     let mut filled = 0;
     for (chunk, first) in buckets.chunks(CHUNK).zip((0_u32..).step_by(CHUNK)) {
-        if <&[C; CHUNK]>::try_from(chunk).is_ok_and(are_empty) {
+        // Whole chunks at a time: most are empty.
+        let is_empty =
+            |chunk: &[B; CHUNK]| chunk.iter().fold(0, |any, bucket| any | count(bucket)) == 0;
+        if <&[B; CHUNK]>::try_from(chunk).is_ok_and(is_empty) {
             continue;
         }
         for (bucket, index) in chunk.iter().zip(first..) {
             // Read only once: a second read may return another count.
-            let count = bucket.count();
+            let count = count(bucket);
             if count == 0 {
                 continue;
             }
@@ -372,11 +356,6 @@ fn all_buckets<C: Count>(out: &mut impl Sink, owner: Owner, buckets: &[C]) {
     if let Some(pairs @ [_, ..]) = pairs.get(..filled) {
         some_buckets(out, owner, pairs);
     }
-}
-
-/// Returns whether all buckets of a chunk are empty.
-fn are_empty<C: Count>(chunk: &[C; CHUNK]) -> bool {
-    chunk.iter().fold(0, |any, bucket| any | bucket.count()) == 0
 }
 
 /// Writes some of the buckets that are not empty.

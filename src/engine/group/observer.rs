@@ -127,24 +127,35 @@ impl<O: Observer, G: CpuGroups> Grouped<O, G> {
     }
 }
 
+/// Methods that do what the inner observer's do.
+macro_rules! forward {
+    ($($method:ident($($name:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        #[inline(always)]
+        fn $method(self, $($name: $type),*) $(-> $result)? {
+            self.inner.$method($($name),*)
+        }
+    )*};
+}
+
 impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     const GROUPS: bool = true;
     const CHAIN: bool = O::CHAIN;
     const CARRY_EVERY: u64 = CARRY_EVERY;
 
-    #[inline(always)]
-    fn identify(self, side: Side) -> Identity {
-        self.inner.identify(side)
-    }
-
-    #[inline(always)]
-    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
-        self.inner.namer(side)
-    }
-
-    #[inline(always)]
-    fn slice(self, since: u64, now: u64) {
-        self.inner.slice(since, now);
+    forward! {
+        namer(side: Side) -> impl FnOnce() -> Identity;
+        slice(since: u64, now: u64);
+        idle_begins(now: u64);
+        idle_ends(now: u64);
+        begins(
+            now: u64,
+            waited: (Start, u64),
+            group: impl FnOnce() -> Group,
+            link: impl FnOnce() -> u64
+        );
+        last_slice(cpu: u32) -> u64;
+        cpu_of(last_slice: u64) -> u32;
+        wants_moved(value: u64) -> bool;
     }
 
     #[inline(always)]
@@ -170,37 +181,6 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     #[inline(always)]
     fn entered(self) -> TaskGroup {
         self.groups.occupant().now()
-    }
-
-    #[inline(always)]
-    fn idle_begins(self, now: u64) {
-        self.inner.idle_begins(now);
-    }
-
-    #[inline(always)]
-    fn idle_ends(self, now: u64) {
-        self.inner.idle_ends(now);
-    }
-
-    #[inline(always)]
-    fn begins(
-        self,
-        now: u64,
-        waited: (Start, u64),
-        group: impl FnOnce() -> Group,
-        link: impl FnOnce() -> u64,
-    ) {
-        self.inner.begins(now, waited, group, link);
-    }
-
-    #[inline(always)]
-    fn last_slice(self, cpu: u32) -> u64 {
-        self.inner.last_slice(cpu)
-    }
-
-    #[inline(always)]
-    fn cpu_of(self, last_slice: u64) -> u32 {
-        self.inner.cpu_of(last_slice)
     }
 
     #[inline(always)]
@@ -246,11 +226,6 @@ impl<O: Observer, G: CpuGroups> Observer for Grouped<O, G> {
     #[inline(always)]
     fn carry(self, turn: u64) {
         self.groups.carry(turn);
-    }
-
-    #[inline(always)]
-    fn wants_moved(self, value: u64) -> bool {
-        self.inner.wants_moved(value)
     }
 
     #[inline(always)]

@@ -139,15 +139,9 @@ pub trait Observer: Copy {
     /// at most [`Totals::CARRY_EVERY`].
     const CARRY_EVERY: u64 = Totals::CARRY_EVERY;
 
-    /// Returns the identity of one of the two tasks.
-    fn identify(self, side: Side) -> Identity;
-
     /// Returns a function that identifies one of the two tasks. The function is called out of line,
     /// when a sample is the worst so far, so it should capture little.
-    #[inline(always)]
-    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
-        move || self.identify(side)
-    }
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity;
 
     /// Receives the start and the end of the slice on the CPU that ends now, in nanoseconds of the
     /// CPU's clock. Called before the samples of the switch, and only if the start was seen.
@@ -250,7 +244,7 @@ pub trait Observer: Copy {
 /// A function that identifies tasks is an observer that does nothing else.
 impl<F: Fn(Side) -> Identity + Copy> Observer for F {
     #[inline(always)]
-    fn identify(self, side: Side) -> Identity {
-        self(side)
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
+        move || self(side)
     }
 }

@@ -32,36 +32,27 @@ const fn is_uninterruptible(state: u32) -> bool {
 
 /// How a task's slice on a CPU ended is the cause of that slice, and of the absence that follows.
 impl Cause {
-    /// Returns whether a task that left the CPU is still runnable.
-    ///
-    /// `preempt` and `prev_state` are the arguments of the `sched_switch` tracepoint. A task that
-    /// was preempted after it had set its sleep state (`preempt` true, `prev_state` not 0) has not
-    /// blocked: `__schedule()` leaves it on the run queue.
-    #[inline(always)]
-    pub const fn is_runnable(preempt: bool, prev_state: u32) -> bool {
-        preempt || prev_state == 0
-    }
-
-    /// Classifies the end of a slice by the arguments of the `sched_switch` tracepoint, the usual
-    /// sleeps first. No task combines two of these states, but for those in `TASK_IDLE`.
-    pub const fn of_switch_out(preempt: bool, prev_state: u32) -> Self {
-        if Self::is_runnable(preempt, prev_state) {
+    /// Classifies the end of a slice by the state of its task, the usual sleeps first; 0 stands for
+    /// a task that is still runnable. No task combines two of these states, but for those in
+    /// `TASK_IDLE`.
+    const fn of_state(state: u32) -> Self {
+        if state == 0 {
             Self::Preempted
-        } else if has(prev_state, TASK_INTERRUPTIBLE) {
+        } else if has(state, TASK_INTERRUPTIBLE) {
             Self::Interruptible
-        } else if is_uninterruptible(prev_state) {
+        } else if is_uninterruptible(state) {
             Self::Uninterruptible
-        } else if has(prev_state, TASK_FROZEN) {
+        } else if has(state, TASK_FROZEN) {
             Self::Frozen
-        } else if prev_state & TASK_IDLE == TASK_IDLE {
+        } else if state & TASK_IDLE == TASK_IDLE {
             Self::IdleWait
-        } else if has(prev_state, TASK_STOPPED) {
+        } else if has(state, TASK_STOPPED) {
             Self::Stopped
-        } else if has(prev_state, TASK_TRACED) {
+        } else if has(state, TASK_TRACED) {
             Self::Traced
-        } else if has(prev_state, TASK_PARKED) {
+        } else if has(state, TASK_PARKED) {
             Self::Parked
-        } else if has(prev_state, TASK_DEAD) {
+        } else if has(state, TASK_DEAD) {
             Self::Dead
         } else {
             Self::Other
@@ -97,7 +88,9 @@ impl PrevState {
     /// The state of a task that is runnable, but has spent its quota.
     pub const THROTTLED: Self = Self(1 << 63);
 
-    /// Creates the state from the arguments of the `sched_switch` tracepoint.
+    /// Creates the state from the arguments of the `sched_switch` tracepoint. A task that was
+    /// preempted after it had set its sleep state (`preempt` true, `prev_state` not 0) has not
+    /// blocked: `__schedule()` leaves it on the run queue.
     #[inline(always)]
     pub const fn new(preempt: bool, prev_state: u32) -> Self {
         Self(if preempt { 0 } else { prev_state as u64 })
@@ -146,6 +139,6 @@ impl PrevState {
         if self.is_throttled() {
             return Cause::Throttled;
         }
-        Cause::of_switch_out(false, self.0 as u32)
+        Cause::of_state(self.0 as u32)
     }
 }

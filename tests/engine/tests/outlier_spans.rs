@@ -41,8 +41,8 @@ struct Watched {
 struct Watcher<'a>(&'a Watched, i32);
 
 impl Observer for &Watcher<'_> {
-    fn identify(self, _: Side) -> Identity {
-        identity(self.1, 0)
+    fn namer(self, _: Side) -> impl FnOnce() -> Identity {
+        || identity(self.1, 0)
     }
 
     fn slice(self, since: u64, until: u64) {

@@ -3,10 +3,7 @@
 //! How a slice ended, from the arguments of the `sched_switch` tracepoint.
 
 use proptest::prelude::*;
-use schedhist_engine::engine::switch::{
-    sample::Cause::{self, *},
-    switch_out::PrevState,
-};
+use schedhist_engine::engine::switch::{sample::Cause::*, switch_out::PrevState};
 
 /// The states of `include/linux/sched.h` in which tasks leave a CPU.
 #[test]
@@ -28,9 +25,9 @@ fn states() {
         (0x0080, Dead),            // TASK_DEAD
         (0x1_0000, Other),         // TASK_STATE_MAX: the first that no kernel has
     ] {
-        assert_eq!(Cause::of_switch_out(false, state), end, "{state:#x}");
+        assert_eq!(PrevState::new(false, state).cause(), end, "{state:#x}");
         // Preempted before it went to sleep: it has not blocked.
-        assert_eq!(Cause::of_switch_out(true, state), Preempted, "{state:#x}");
+        assert_eq!(PrevState::new(true, state).cause(), Preempted, "{state:#x}");
     }
 }
 
@@ -77,24 +74,17 @@ fn as_the_kernel_shows_it() {
                 'P' => Parked,
                 other => panic!("{state:#x} is shown as {other}"),
             };
-            assert_eq!(Cause::of_switch_out(false, state), expected, "{state:#x}");
+            assert_eq!(PrevState::new(false, state).cause(), expected, "{state:#x}");
         }
     }
 }
 
 proptest! {
     #[test]
-    fn is_runnable_if_and_only_if_preempted(preempt: bool, state: u32) {
-        let runnable = Cause::is_runnable(preempt, state);
-        prop_assert_eq!(runnable, Cause::of_switch_out(preempt, state) == Preempted);
-        prop_assert_eq!(runnable, preempt || state == 0);
-    }
-
-    /// The result that is computed later is the same.
-    #[test]
-    fn a_leaving_state_means_how_the_stay_ended(preempt: bool, state: u32) {
-        let (leaving, end) = (PrevState::new(preempt, state), Cause::of_switch_out(preempt, state));
-        prop_assert_eq!(leaving.cause(), end);
+    fn only_a_preempted_task_is_runnable(preempt: bool, state: u32) {
+        let leaving = PrevState::new(preempt, state);
+        let end = leaving.cause();
+        prop_assert_eq!(end == Preempted, preempt || state == 0);
         prop_assert_eq!(leaving.is_runnable(), end == Preempted);
         prop_assert_eq!(leaving.is_interruptible(), end == Interruptible);
     }

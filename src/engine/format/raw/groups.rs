@@ -88,6 +88,7 @@ pub fn group<B: Deref<Target = [u64]>>(out: &mut impl Sink, one: &GroupReading<'
             out,
             (types::GROUP_BUCKETS, number, metric),
             histogram.counts(),
+            |count| *count,
         );
     }
     for (other, count, nanoseconds) in totals.neighbours() {

@@ -41,20 +41,6 @@ impl Neighbour {
         self.waits.nanoseconds.set(values.nanoseconds);
         self.lost.set(values.lost);
     }
-
-    fn lead(&self) -> u64 {
-        self.get().lead()
-    }
-
-    /// Returns whether no group has this place.
-    fn is_free(&self) -> bool {
-        self.get().is_free()
-    }
-
-    /// Shortens the lead, which is at least `nanoseconds`.
-    fn lose(&self, nanoseconds: u64) {
-        self.lost.add(nanoseconds);
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,12 +108,12 @@ impl GroupRecords {
                 neighbour.waits.add(wait);
                 // Not as soon as the other lead is greater: two groups that take turns would change
                 // places each time.
-                if neighbour.lead() / 2 > first.lead() {
+                if neighbour.get().lead() / 2 > first.get().lead() {
                     self.swap(first, neighbour);
                 }
                 return;
             }
-            if neighbour.is_free() {
+            if neighbour.get().is_free() {
                 break;
             }
         }
@@ -145,15 +131,17 @@ impl GroupRecords {
         let [first, others @ ..] = &self.neighbours;
         let mut least = first;
         for neighbour in core::iter::once(first).chain(others) {
-            if neighbour.is_free() {
+            if neighbour.get().is_free() {
                 return self.seqcount.write(|| neighbour.set(waits));
             }
-            if neighbour.lead() < least.lead() {
+            if neighbour.get().lead() < least.get().lead() {
                 least = neighbour;
             }
         }
-        let lost = waits.lead().min(least.lead());
-        self.neighbours.iter().for_each(|known| known.lose(lost));
+        let lost = waits.lead().min(least.get().lead());
+        self.neighbours
+            .iter()
+            .for_each(|known| known.lost.add(lost));
         if waits.lead() > lost {
             let lost = waits.lost.wrapping_add(lost);
             self.seqcount

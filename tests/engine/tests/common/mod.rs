@@ -82,8 +82,8 @@ struct Notes {
 }
 
 impl Observer for &Notes {
-    fn identify(self, side: Side) -> Identity {
-        match side {
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
+        move || match side {
             Side::Prev => TASK,
             Side::Next => Identity::default(),
         }

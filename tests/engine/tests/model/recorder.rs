@@ -324,8 +324,8 @@ impl<const CHAIN: bool> Observer for Observed<'_, CHAIN> {
         }
     }
 
-    fn identify(self, side: Side) -> Identity {
-        match side {
+    fn namer(self, side: Side) -> impl FnOnce() -> Identity {
+        move || match side {
             Side::Prev => self.0.prev,
             Side::Next => self.0.next,
         }
@@ -354,11 +354,11 @@ impl<const CHAIN: bool> Observer for Observed<'_, CHAIN> {
             Side::Next => 2,
         });
         if let Some(log) = self.0.log {
-            self.0.report(log, sample, &self.identify(side));
+            self.0.report(log, sample, &self.namer(side)());
         }
         self.0.seen.borrow_mut().samples[sample.metric as usize].push(reference::Sample {
             value: sample.value,
-            task: self.identify(side),
+            task: self.namer(side)(),
             time: self.0.now,
             end: sample.end,
             cause: sample.cause,
