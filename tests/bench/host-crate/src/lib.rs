@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The engine's histograms beside those of two crates, with the same values.
-//!
-//! | subject | what a record does |
-//! | --- | --- |
-//! | [`Bucket`] | the bucket, as in the probe: no more than [`H2`] does |
-//! | [`Engine`] | a whole slice: also sum, extremes, the maximum's task, a counter, a stamp |
-//! | [`H2`] | the bucket; no sum, no extremes |
-//! | [`Hdr`] | the bucket, the count and extremes; no sum |
-//!
-//! Engine and H2 have exactly the same buckets: 32 to a power of two, at most 3.13 % wide.
-//! HdrHistogram supports only decimal digits: with two of them its buckets are at most 0.79 % wide,
-//! with one 6.25 %.
+//! The engine's work, to be counted: see tests/bench/host.
 
 use schedhist_engine::{
     engine::{
         cell::Cell,
-        histogram::snapshot::{Baseline, Snapshot},
+        histogram::{
+            bucket::{Precision, Scheme},
+            snapshot::{Baseline, Snapshot},
+        },
         identity::Identity,
         metric::{Metric, MetricSet},
         switch::{
@@ -31,13 +23,8 @@ use schedhist_engine::{
 
 pub mod long_wait;
 
-pub use schedhist_engine::engine::histogram::bucket::{Precision, Scheme, VALUE_BITS};
-
 /// The number of values that a run records.
 pub const VALUES: usize = 1 << 16;
-
-/// The quantiles that the files show.
-const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
 /// Returns durations as in a scheduler, in nanoseconds: every power of two from 2^8 to 2^31 is
 /// equally likely. Always the same ones.
@@ -58,25 +45,6 @@ pub fn values() -> Vec<u64> {
         .collect()
 }
 
-/// A histogram that is measured.
-pub trait Subject: Sized {
-    /// Its name in tables.
-    const NAME: &'static str;
-
-    /// Creates an empty one.
-    fn new() -> Self;
-
-    /// Records all `values`.
-    fn record(&mut self, values: &[u64]);
-
-    /// Returns the upper bounds of the buckets of [`QUANTILES`]; `None` if it does not support
-    /// them.
-    fn quantiles(&self) -> Option<[u64; 5]>;
-
-    /// Adds the recordings of `other`; `false` if it does not support merging.
-    fn merge(&mut self, other: &Self) -> bool;
-}
-
 type Defaults = settings::Fixed<{ Precision::DEFAULT }>;
 
 fn cells() -> Vec<Cell> {
@@ -94,17 +62,18 @@ pub struct Bucket {
     buckets: Vec<Cell>,
 }
 
-impl Subject for Bucket {
-    const NAME: &'static str = "schedhist, the bucket alone";
-
-    fn new() -> Self {
+impl Default for Bucket {
+    fn default() -> Self {
         Self {
             header: Header::new(0, Scheme::DEFAULT),
             buckets: cells(),
         }
     }
+}
 
-    fn record(&mut self, values: &[u64]) {
+impl Bucket {
+    /// Records all `values`.
+    pub fn record(&mut self, values: &[u64]) {
         let scheme = Defaults::scheme(Scheme::DEFAULT);
         for value in values {
             let index = scheme.index(*value);
@@ -113,14 +82,6 @@ impl Subject for Bucket {
                 bucket.add(1);
             }
         }
-    }
-
-    fn quantiles(&self) -> Option<[u64; 5]> {
-        None
-    }
-
-    fn merge(&mut self, _: &Self) -> bool {
-        false
     }
 }
 
@@ -132,10 +93,8 @@ pub struct Engine {
     snapshot: Snapshot<Vec<u64>>,
 }
 
-impl Subject for Engine {
-    const NAME: &'static str = "schedhist, all of a slice";
-
-    fn new() -> Self {
+impl Default for Engine {
+    fn default() -> Self {
         let cpu = Cpu::new(0, Scheme::DEFAULT, cells()).expect("the number of cells is right");
         cpu.begin(0, MetricSet::DEFAULT);
         // The first slice has no beginning.
@@ -149,16 +108,20 @@ impl Subject for Engine {
             snapshot: Snapshot::new(Scheme::DEFAULT, counts).expect("and so it is here"),
         }
     }
+}
 
-    fn record(&mut self, values: &[u64]) {
+impl Engine {
+    /// Records all `values`, each as an idle period.
+    pub fn record(&mut self, values: &[u64]) {
         for value in values {
             self.now = self.now.wrapping_add(*value);
             record_idle::<Defaults>(&self.cpu, self.now, &self.idle, whose);
         }
     }
 
-    /// Like a reader: from the merged histogram.
-    fn quantiles(&self) -> Option<[u64; 5]> {
+    /// Returns the upper bounds of the quantiles that the files show, like a reader: from the
+    /// merged histogram.
+    pub fn quantiles(&self) -> Option<[u64; 5]> {
         let mut uppers = [0; 5];
         for (upper, (_, bounds)) in uppers.iter_mut().zip(self.snapshot.quantiles()) {
             *upper = bounds?.upper;
@@ -166,70 +129,9 @@ impl Subject for Engine {
         Some(uppers)
     }
 
-    /// Like a reader: into a copy, while the other one goes on.
-    fn merge(&mut self, other: &Self) -> bool {
+    /// Adds the recordings of `other`, like a reader: into a copy, while the other one goes on.
+    pub fn merge(&mut self, other: &Self) {
         let baseline: Option<&Baseline<Vec<u64>>> = None;
         self.snapshot.add(&other.cpu, baseline, Metric::Idle);
-        true
-    }
-}
-
-/// The crate `histogram`.
-pub struct H2(histogram::Histogram);
-
-impl Subject for H2 {
-    const NAME: &'static str = "histogram (H2)";
-
-    fn new() -> Self {
-        let precision = Scheme::DEFAULT.precision().bits() as u8;
-        Self(histogram::Histogram::new(precision, VALUE_BITS as u8).expect("a fine configuration"))
-    }
-
-    fn record(&mut self, values: &[u64]) {
-        for value in values {
-            // Fails if there is no bucket for the value.
-            let _ = self.0.increment(*value);
-        }
-    }
-
-    fn quantiles(&self) -> Option<[u64; 5]> {
-        let mut found = [const { None }; 5];
-        self.0.quantile_buckets_into(&QUANTILES, &mut found).ok()?;
-        let mut uppers = [0; 5];
-        for (upper, bucket) in uppers.iter_mut().zip(&found) {
-            *upper = bucket.as_ref()?.end();
-        }
-        Some(uppers)
-    }
-
-    fn merge(&mut self, other: &Self) -> bool {
-        self.0.checked_add_assign(&other.0).is_ok()
-    }
-}
-
-/// The crate `hdrhistogram`, with two decimal digits.
-pub struct Hdr(hdrhistogram::Histogram<u64>);
-
-impl Subject for Hdr {
-    const NAME: &'static str = "hdrhistogram, 2 digits";
-
-    fn new() -> Self {
-        let high = (1 << VALUE_BITS) - 1;
-        Self(hdrhistogram::Histogram::new_with_bounds(1, high, 2).expect("fine bounds"))
-    }
-
-    fn record(&mut self, values: &[u64]) {
-        for value in values {
-            // Fails if there is no bucket for the value.
-            let _ = self.0.record(*value);
-        }
-    }
-
-    fn quantiles(&self) -> Option<[u64; 5]> {
-        Some(QUANTILES.map(|quantile| self.0.value_at_quantile(quantile)))
-    }
-
-    fn merge(&mut self, other: &Self) -> bool {
-        self.0.add(&other.0).is_ok()
     }
 }

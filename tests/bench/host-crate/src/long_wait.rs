@@ -11,9 +11,6 @@ use schedhist_engine::engine::{
     switch::sample::Cause,
 };
 
-/// The cases: all CPUs that are looked at were busy; and as much of everything as is looked at.
-pub const CASES: [&str; 2] = ["256 busy CPUs", "the most"];
-
 const END: u64 = 100_000;
 
 /// A wait, and the CPUs that the task may use: one of `apart` shares the cache of its own.
@@ -35,17 +32,17 @@ fn record(number: u64, first: u64) -> IdlePeriods {
 }
 
 impl Long {
-    /// Returns a case.
-    pub fn new(case: &str) -> Self {
-        let gaps = Gaps::default();
-        if case == CASES[0] {
-            let records = (0..=CPUS).map(|_| record(0, 0)).collect();
-            return Self {
-                records,
-                apart: 1,
-                gaps,
-            };
+    /// All CPUs that are looked at were busy.
+    pub fn busy() -> Self {
+        Self {
+            records: (0..=CPUS).map(|_| record(0, 0)).collect(),
+            apart: 1,
+            gaps: Gaps::default(),
         }
+    }
+
+    /// As much of everything as is looked at.
+    pub fn most() -> Self {
         let apart = STEPS / CPUS;
         // The first one cuts the wait into nearly as many gaps as there may be, and the others were
         // idle at the same times as it was at first.
@@ -61,7 +58,7 @@ impl Long {
         Self {
             records,
             apart,
-            gaps,
+            gaps: Gaps::default(),
         }
     }
 
