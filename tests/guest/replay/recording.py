@@ -21,7 +21,7 @@ EVENTS_A = [
     "sched/sched_migrate_task",
 ]
 EVENTS_B = ["sched/sched_switch"]
-BUFFER_KB = 12 * 1024
+BUFFER_KB = 32 * 1024
 
 
 class Recorder(Instance):
