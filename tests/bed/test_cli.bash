@@ -16,15 +16,14 @@ cli_copy() {
 	chmod -R a+rX "$cli_tree"
 }
 
-# quickly STATUS COMMAND...: like run, but in the copy. COMMAND must end within ten seconds and
-# start nothing.
+# quickly STATUS COMMAND...: like run, but in the copy. COMMAND must end within a minute and start nothing.
 quickly() {
 	local wanted=$1
 	shift
 	cd "$cli_tree" || exit
 	rm -rf "$work/none"
 	# The Makefile has a variable SECONDS, too.
-	run "$wanted" timeout --kill-after 1 10 env -u SECONDS SCHEDHIST_CACHE="$work/none" "$@" < /dev/null
+	run "$wanted" timeout --kill-after 1 60 env -u SECONDS SCHEDHIST_CACHE="$work/none" "$@" < /dev/null
 	[[ ! -e $work/none ]] || { echo "something was started: $*"; exit 1; }
 }
 
@@ -70,7 +69,7 @@ cli_harmless() {
 	for file in $(find scripts tests -type f -perm /111 -not -path '*/target/*' | grep -vxF -f <(scripts_found) | sort); do
 		head -n 1 "$file" | grep -q '^#!' || continue
 		echo "$file"
-		(cd "$cli_tree" && timeout --kill-after 1 10 env SCHEDHIST_CACHE="$work/none" "$file" --help < /dev/null) || true
+		(cd "$cli_tree" && timeout --kill-after 1 60 env SCHEDHIST_CACHE="$work/none" "$file" --help < /dev/null) || true
 	done
 	after=$(cat /proc/mounts; ls -la /mnt)
 	diff <(echo "$before") <(echo "$after")
@@ -117,9 +116,8 @@ check_cli() {
 
 	for name in run test bench; do
 		check "cli/name/$name" cli_name "no kernel is called 'nope'" make "$name" KERNEL=nope
-		check "cli/name/$name-6.18" cli_name \
-			"kernel 6.18 is not supported, schedhist needs 7.3 or 7.2 or 6.12" make "$name" KERNEL=6.18
 	done
+	check cli/name/6.18 cli_name "kernel 6.18 is not supported, schedhist needs 7.3 or 7.2 or 6.12" make run KERNEL=6.18
 	check cli/name/arm64 cli_name "kernel 6.18-arm64 is not supported" scripts/bed/kernel 6.18-arm64
 	check cli/name/matrix cli_name "no kernel is called 'nope'" tests/matrix nope
 	check cli/name/matrix-make cli_name "no kernel is called 'nope'" make test-matrix KERNELS=nope

@@ -11,6 +11,12 @@ fake() {
 	chmod +x "$tree/$1"
 }
 
+# fake_guest LINE...: creates a scripts/bed/vm that notes its arguments, and then runs each LINE with the names of
+# the tests as its arguments.
+fake_guest() {
+	fake scripts/bed/vm 'echo "$*" >> guests; while [[ $1 != tests/guest/run ]]; do shift; done; shift' "$@"
+}
+
 # tree FUNCTION: runs FUNCTION with a tree that has the real tests/run, fake suites, and a cache of
 # its own.
 tree() {
@@ -29,7 +35,7 @@ tree() {
 
 # Each suite ends only when the other has begun; tests/run must still show them in order.
 run_side_by_side() {
-	local meet='touch $me; for i in {1..300}; do [[ ! -e $other ]] || break; sleep 0.1; done; [[ -e $other ]] || exit 1'
+	local meet='touch $me; for i in {1..1200}; do [[ ! -e $other ]] || break; sleep 0.1; done; [[ -e $other ]] || exit 1'
 	fake scripts/bed/lint 'me=lint other=bed' "$meet" 'sleep 1; echo "ok lint/a"'
 	fake tests/bed/run 'me=bed other=lint' "$meet" 'echo "ok bed/a"; echo "skip bed/b: why"'
 	run 0 "$tree/tests/run" lint bed
@@ -59,28 +65,23 @@ run_fails() {
 # A guest goes down amid its tests: the one that was running has failed, and the rest run in another
 # guest; but not if it went down before any test was done.
 run_part() {
-	local status
+	local status rest='[[ " $* " == *" a "* ]] || { printf "ok %s\n" "$@"; exit; }'
 	fake tests/guest/run 'printf "%s\n" a b c d e f'
 	for status in 1 99 125; do
 		rm -rf "$tree/cache" # times, by which tests are shared out
-		fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
-			'if [[ " $* " != *" a "* ]]; then printf "ok %s\n" "$@"; exit; fi' \
-			"printf '%s\n' 'ok a' 'ok x' 'ok y' 'ok z'; exit $status"
+		fake_guest "$rest" "printf '%s\n' 'ok a' 'ok x' 'ok y' 'ok z'; exit $status"
 		run 1 "$tree/tests/run" guest
 		says "not ok c: its guest ended with status $status" "5 passed, 1 failed"
-		fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
-			'if [[ " $* " != *" a "* ]]; then printf "ok %s\n" "$@"; exit; fi' \
-			"printf '%s\n' 'not ok a' 'ok x'; exit $status"
+		fake_guest "$rest" "printf '%s\n' 'not ok a' 'ok x'; exit $status"
 		run 1 "$tree/tests/run" guest
 		says "# the rest in another guest" "5 passed, 1 failed"
-		fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
-			'if [[ " $* " != *" a "* ]]; then printf "ok %s\n" "$@"; exit; fi' "exit $status"
+		fake_guest "$rest" "exit $status"
 		run 1 "$tree/tests/run" guest
 		says "tests were not run" " passed, 1 failed"
 	done
 	# All tests have reported: one failed, and its report in the kernel log is counted already.
-	fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; for name; do' \
-		'[[ $name == a ]] && echo "not ok a" || echo "ok $name"; done; [[ " $* " != *" a "* ]] || exit 99'
+	fake_guest 'for name; do [[ $name == a ]] && echo "not ok a" || echo "ok $name"; done' \
+		'[[ " $* " != *" a "* ]] || exit 99'
 	run 1 "$tree/tests/run" guest
 	says "5 passed, 1 failed"
 }
@@ -143,7 +144,7 @@ run_debug_done() {
 # The progress must say that the kernel debug is being built.
 run_debug_built() {
 	fake scripts/bed/kernel '[[ $1 != debug ]] || { until [[ -e over ]]; do sleep 0.1; done; sleep 3; }' 'echo 7.3.0-test'
-	fake scripts/bed/vm 'while [[ $1 != tests/guest/run ]]; do shift; done; shift; printf "ok %s\n" "$@"'
+	fake_guest 'printf "ok %s\n" "$@"'
 	fake tests/bed/run 'sleep 3; echo "ok bed/a"; touch over'
 	run 0 "$tree/tests/run" debug lint bed
 	says "bed running; the kernel debug is being built; 1 of 4 jobs done, about"
@@ -159,30 +160,13 @@ run_tells() {
 	[[ $(grep -c . "$tree/cache/state/seconds-7.3") == 2 ]]
 }
 
-# Jobs must end with tests/run, and it must show their output.
-run_ended() {
-	local pid
-	fake scripts/bed/lint 'echo "ok lint/a"; echo $$ > pid; sleep 1000'
-	fake tests/bed/run 'echo "ok bed/a"; sleep 1000'
-	"$tree/tests/run" lint bed > "$work/ended" 2>&1 &
-	for _ in {1..300}; do
-		[[ ! -s $tree/pid ]] || ! grep -qs 'ok bed/a' "$tree"/tmp/*/bed.out || break
-		sleep 0.1
-	done
-	kill -TERM $!
-	! wait $! || return
-	cat "$work/ended"
-	grep -qx 'ok lint/a' "$work/ended"
-	grep -qx 'ok bed/a' "$work/ended"
-	pid=$(< "$tree/pid")
-	# The process may be a zombie that its parent has not reaped yet.
-	[[ ! -e /proc/$pid ]] || grep -qs '^State:.Z' "/proc/$pid/status" || [[ ! -e /proc/$pid ]]
-}
-
-# end_when FILE: ends tests/run once FILE exists, and sets $said to its output.
-end_when() {
-	for _ in {1..300}; do
-		[[ ! -e $1 ]] || break
+# end_begun SUITE...: starts tests/run, ends it once the file `begun` exists, and sets $said to its output.
+end_begun() {
+	local run
+	"$tree/tests/run" "$@" > "$work/ended" 2>&1 &
+	run=$!
+	for _ in {1..1200}; do
+		[[ ! -e $tree/begun ]] || break
 		sleep 0.1
 	done
 	kill -TERM "$run"
@@ -191,16 +175,30 @@ end_when() {
 	printf '%s\n' "$said"
 }
 
+# Requires that the process in the file `pid` has ended. It may be a zombie that its parent has not reaped yet.
+has_ended() {
+	local pid
+	pid=$(< "$tree/pid")
+	[[ ! -e /proc/$pid ]] || grep -qs '^State:.Z' "/proc/$pid/status" || [[ ! -e /proc/$pid ]]
+}
+
+# Jobs must end with tests/run, and it must show their output.
+run_ended() {
+	fake scripts/bed/lint 'echo "ok lint/a"; echo $$ > pid; sleep 1000'
+	fake tests/bed/run 'until [[ -s pid ]]; do sleep 0.1; done; echo "ok bed/a"; touch begun; sleep 1000'
+	end_begun lint bed
+	grep -qx 'ok lint/a' <<< "$said"
+	grep -qx 'ok bed/a' <<< "$said"
+	has_ended
+}
+
 # The first suite prints nothing, and the second one is done: tests/run must show the second one, so
 # that --after does not repeat it.
 run_ended_silent() {
-	local run
 	fake scripts/bed/lint 'sleep 1000'
 	fake tests/bed/run 'echo "ok bed/a"'
 	fake tests/lockdown/run 'echo "ok lockdown/a"; touch begun; sleep 1000'
-	"$tree/tests/run" lint bed lockdown > "$work/ended" 2>&1 &
-	run=$!
-	end_when "$tree/begun"
+	end_begun lint bed lockdown
 	says $'=== bed\nok bed/a\n=== bed: 1 passed, 0 failed, '
 	says $'\n=== lockdown\nok lockdown/a'
 	[[ $said != *"=== lint:"* && $said != *"=== lockdown:"* ]]
@@ -213,13 +211,9 @@ run_ended_silent() {
 
 # Ending tests/run must end the download of a kernel at once.
 run_ended_kernel() {
-	local run pid
 	fake scripts/bed/kernel 'echo $$ > pid; touch begun; exec sleep 1000'
-	"$tree/tests/run" lint > "$work/ended" 2>&1 &
-	run=$!
-	end_when "$tree/begun"
-	pid=$(< "$tree/pid")
-	[[ ! -e /proc/$pid ]] || grep -qs '^State:.Z' "/proc/$pid/status" || [[ ! -e /proc/$pid ]]
+	end_begun lint
+	has_ended
 }
 
 # The guest's tests are split into two guests, and each test runs once, except tests that an earlier
@@ -227,12 +221,11 @@ run_ended_kernel() {
 run_guests() {
 	local names=({a..j})
 	fake tests/guest/run "printf '%s\n' ${names[*]}"
-	fake scripts/bed/vm 'echo x >> guests; while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
-		'printf "ok %s\n" "$@"'
+	fake_guest 'printf "ok %s\n" "$@"'
 	run 0 "$tree/tests/run" guest
 	says "10 passed, 0 failed"
 	diff <(printf 'ok %s\n' "${names[@]}") <(grep '^ok ' <<< "$said" | sort)
-	[[ $(grep -c x "$tree/guests") == 2 ]]
+	[[ $(wc -l < "$tree/guests") == 2 ]]
 	printf '%s\n' "${said%%$'\n'*}" '=== guest' 'ok c' 'not ok d' > "$work/earlier"
 	run 0 "$tree/tests/run" --after "$work/earlier" guest
 	diff <(printf 'ok %s\n' "${names[@]}") <(grep '^ok ' <<< "$said" | sort)
@@ -243,8 +236,7 @@ run_guests() {
 # A test that needs a parameter of the kernel has a guest of its own.
 run_parameters() {
 	fake tests/guest/run 'printf "%s\n" a b long_waits_isolated'
-	fake scripts/bed/vm 'echo "$*" >> guests; while [[ $1 != tests/guest/run ]]; do shift; done; shift' \
-		'printf "ok %s\n" "$@"'
+	fake_guest 'printf "ok %s\n" "$@"'
 	run 0 "$tree/tests/run" guest
 	says "3 passed, 0 failed"
 	[[ $(grep -o 'isolcpus.*' "$tree/guests") == "isolcpus=1 -- tests/guest/run long_waits_isolated" ]]

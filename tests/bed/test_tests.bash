@@ -33,15 +33,11 @@ run_after() {
 check run/after run_after
 
 # Users run the mutants by hand. Here their patches must apply.
-mutants_apply() {
-	local patch
-	for patch in tests/mutants/*.patch; do
-		echo "$patch"
-		scripts/bed/root -- patch -p0 --fuzz=0 --force --dry-run --silent < "$patch"
-	done
-}
-
-check mutants/apply mutants_apply
+# shellcheck disable=SC2016 # for the shell in the root
+check mutants/apply run 0 scripts/bed/root -- sh -c 'for patch in tests/mutants/*.patch; do
+	echo "$patch"
+	patch -p0 --fuzz=0 --force --dry-run --silent < "$patch" || exit
+done'
 
 # tests/guest/sites.py must reject bad machine code.
 scripts/bed/root -- tests/bed/sites.py "$(scripts/bed/build)" || failed=1

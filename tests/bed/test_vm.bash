@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # said
 #
-# Tests scripts/bed/vm, with six boots. Sourced by run.
+# Tests scripts/bed/vm. Sourced by run.
 
 vm_timeout() {
 	local seconds
@@ -21,23 +21,6 @@ vm_hung() {
 		"before the command began, for the third time"
 }
 
-# aborting TIMES STATUS ARGUMENT...: runs scripts/bed/vm with these arguments and a QEMU that aborts TIMES
-# times as the kernel begins, and requires STATUS.
-aborting() {
-	local build plugin status=$2
-	build=$(. scripts/bed/lib.sh && mktemp -d "$BUILD/abort.XXXXXX")
-	# shellcheck disable=SC2064 # as it is now
-	trap "rm -rf '$build'" EXIT
-	echo "$1" > "$build/left"
-	shift 2
-	# The folder has another path in the root.
-	plugin=/build/${build##*/}
-	scripts/bed/root -- gcc-14 -shared -fPIC -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fvisibility=hidden \
-		-o "$plugin/abort.so" tests/bed/abort.c
-	run "$status" env SCHEDHIST_KVM=0 scripts/bed/vm --no-build \
-		--qemu "-plugin $plugin/abort.so,left=$plugin/left" "$@"
-}
-
 # booted_again TIMES: requires that many lines that say that the guest is booted again, besides those
 # for QEMU's own bugs, about once in 40 boots.
 booted_again() {
@@ -47,10 +30,20 @@ booted_again() {
 	((lines >= $1 && lines <= $1 + own)) || { echo "$lines lines say that it boots again"; exit 1; }
 }
 
-# Then the second one has the command's arguments, its output and its status.
+# QEMU aborts once, as the kernel begins. Then the second one has the command's arguments, its output and its
+# status.
 vm_aborts_once() {
+	local build plugin
+	build=$(. scripts/bed/lib.sh && mktemp -d "$BUILD/abort.XXXXXX")
+	# shellcheck disable=SC2064 # as it is now
+	trap "rm -rf '$build'" EXIT
+	# The folder has another path in the root.
+	plugin=/build/${build##*/}
+	scripts/bed/root -- gcc-14 -shared -fPIC -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fvisibility=hidden \
+		-o "$plugin/abort.so" tests/bed/abort.c
 	# shellcheck disable=SC2016 # for the guest
-	aborting 1 42 --cpus 3 --memory 512M -- bash -c '
+	run 42 env SCHEDHIST_KVM=0 scripts/bed/vm --no-build --qemu "-plugin $plugin/abort.so,done=$plugin/done" \
+		--cpus 3 --memory 512M -- bash -c '
 		echo "out $(nproc) CPUs, $PWD, $1"; echo "err" >&2
 		[[ -r $SCHEDHIST_KO && -d /sys/kernel/tracing/events && -d /sys/kernel/debug/tracing ]] || exit 1
 		awk "/MemTotal/ { exit !(\$2 > 350000 && \$2 < 530000) }" /proc/meminfo || exit 2
@@ -58,14 +51,6 @@ vm_aborts_once() {
 		exit 42' sh 'one  argument'
 	booted_again 1
 	says "out 3 CPUs, /schedhist, one  argument" "err"
-}
-
-vm_aborts_always() {
-	local start=$SECONDS
-	aborting 9 125 -- true
-	booted_again 2
-	says "QEMU died of SIGABRT before the command began, for the third time"
-	echo "$((SECONDS - start)) s"
 }
 
 # A kernel report fails the run, however early it is: scripts/bed/vm must not boot the guest again.
@@ -76,8 +61,8 @@ vm_panics_early() {
 	[[ ${said#*Kernel panic} != *"booting again"* ]]
 }
 
-# CPUs that are possible but never present, more than an old APIC has numbers for; and several CPUs that are present, with --icount. The kernel goes
-# down, so COMMAND cannot report anything: scripts/bed/vm must.
+# CPUs that are possible but never present, more than an old APIC has numbers for; and several CPUs that are
+# present, with --icount. The kernel goes down, so COMMAND cannot report anything: scripts/bed/vm must.
 vm_report() {
 	# shellcheck disable=SC2016 # for the guest
 	run 99 scripts/bed/vm --no-build --icount --cpus 2 --possible 256 -- bash -c '
@@ -105,5 +90,4 @@ check vm/report vm_report
 check vm/timeout vm_timeout
 check vm/hung vm_hung
 check vm/aborts-once vm_aborts_once
-check vm/aborts-always vm_aborts_always
 check vm/panics-early vm_panics_early
