@@ -219,7 +219,10 @@ def cleanup() -> None:
     if needs.CPU1.exists():
         write_file(needs.CPU1, "1")
     tracing_reset()
-    for name in ("fail_call", "late", "schedhist", "schedhisu", "selfwake", "hold", "states", "churn"):
+    # Two of the helpers have probes in the module.
+    names = ["fail_call", "late", "schedhist", "schedhisu"]
+    helpers = sorted(path.stem for path in Path(os.environ.get("SCHEDHIST_WITH", "")).glob("*.ko"))
+    for name in names + [name for name in helpers if name not in names]:
         if module.loaded(name):
             module.remove(name)
     module.assert_gone()
