@@ -160,6 +160,7 @@ def test_in_progress_hog():
 
 def test_in_progress_starved():
     """A task that waits for a CPU which it does not get: once, before the wait ends or at its end."""
+    needs("grace-periods")
     begin_on_cpu0()
     hog = Hog()
     pid = hog.pid
