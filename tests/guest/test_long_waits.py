@@ -12,7 +12,7 @@ from harness.groups import groups
 from harness.ktap import matches
 from harness.outliers import read_text
 from harness.test import (DEBUGFS, WORK, about_numbers, allow, busy, check_laws, cpu1, eq, expedite_rcu, fails,
-                          has_clock, histogram, load, measure, messages, note, possible_cpus, read, reset, skip, start,
+                          has_clock, histogram, load, measure, messages, note, possible_cpus, read, reset, run, skip, start,
                           status, value, wait_until, within, write, write_file)
 from harness.tool import begin, objects, tool
 from replay import idle
@@ -57,20 +57,35 @@ def check_sums():
     return whole
 
 
-def look(limit):
-    """Looks at waits of so many nanoseconds from now on, and records the events."""
+def look(limit, *pids):
+    """Looks at waits of so many nanoseconds from now on, and records the events. These processes have groups."""
     about_numbers()
     load()
     if status("cpus_possible") < 2:
         skip("there is one CPU")
     measure(0)
     write("long_wait_ns", limit)
+    if pids:
+        write("group_by", f"process {' '.join(map(str, pids))}")
     shutil.rmtree(FOLDER, ignore_errors=True)
     return idle.Recording(FOLDER, lambda: measure(1))
 
 
 def on(mask, code):
     return start("taskset", "-c", mask, "python3", "-c", code)
+
+
+def let_wait():
+    """Waits until there are enough long waits, some of which the recording does not tell enough about."""
+    wait_until("long waits", lambda: sums()["waits"] >= 40, 0.2)
+
+
+def let_wait_in_groups():
+    def waits():
+        return sum(group.values["long_waits"] for group in groups().values() if group.name != "other")
+
+    before = waits()
+    wait_until("long waits of these processes", lambda: waits() - before >= 20, 0.2)
 
 
 def ended(recording):
@@ -95,7 +110,8 @@ def ended(recording):
         within(name, low - unknown - waited // 100, total, high + waited // 100)
     pinned = sum(one.agrees_if_pinned() and not one.agrees() for one in found)
     within("waits of tasks that must not migrate", 0, pinned, 0.05 * len(found))
-    within("waits that agree", 0.995 * (len(found) - pinned), len(agree))
+    movable = len(found) - pinned
+    within("waits that agree", movable - 1 - movable // 200, len(agree))
     return found
 
 
@@ -244,8 +260,9 @@ def test_long_waits_pinned():
     # They change their affinity while they start.
     names = [Path(f"/proc/{pid}/comm") for pid in pinned]
     wait_until("the workers run", lambda: all(name.read_text().startswith("python3") for name in names))
-    recording = look(1_000_000)
-    time.sleep(1.5)
+    recording = look(1_000_000, *pinned)
+    let_wait()
+    let_wait_in_groups()
     found = [one for one in ended(recording) if one.pid in pinned]
     within("their waits", 10, len(found))
     eq("time that others were idle", sum(one.found.elsewhere for one in found), 0)
@@ -261,10 +278,12 @@ def test_long_waits_isolated():
     widen = "import os\nos.sched_setaffinity(0, {0, 1})\nopen('/proc/self/comm', 'w').write('wide')\n"
     wide = [on("0", widen + WORKER).pid for _ in range(2)]
     wait_until("they are wide", lambda: all(Path(f"/proc/{pid}/comm").read_text() == "wide\n" for pid in wide))
-    recording = look(1_000_000)
-    time.sleep(1.5)
-    found = [one for one in ended(recording) if one.pid in wide]
+    recording = look(1_000_000, *wide)
     # Until a CPU's first switch, nothing is known of it.
+    run("taskset", "-c", "1", "true")
+    let_wait()
+    let_wait_in_groups()
+    found = [one for one in ended(recording) if one.pid in wide]
     within("their waits of which all is known", 10, sum(not one.found.unknown for one in found))
     eq("time that others were idle", sum(one.found.elsewhere for one in found), 0)
 
@@ -278,16 +297,10 @@ def test_long_waits_hog():
     # They have their affinity.
     time.sleep(1)
     recording = look(1_000_000)
-    time.sleep(1.5)
+    let_wait()
+    wait_until("time that others were idle", lambda: sums()["llc_idle"] + sums()["remote_idle"] >= 5_000_000, 0.2)
     found = ended(recording)
     within("time that others were idle", 1_000_000, sum(one.found.elsewhere for one in found))
-
-
-@allow(900)
-def test_long_waits_messages():
-    recording = look(20_000)
-    messages(2)
-    ended(recording)
 
 
 @allow(900)
@@ -295,7 +308,7 @@ def test_long_waits_stress():
     start("stress-ng", "--temp-path", "/tmp", "--quiet", "--timeout", "60", "--switch", "1", "--nanosleep", "1", "--fork",
           "1", "--cpu", "1")
     recording = look(500_000)
-    wait_until("long waits", lambda: sums()["waits"] >= 40, 0.2)
+    let_wait()
     ended(recording)
 
 
@@ -306,8 +319,7 @@ def test_long_waits_moves():
     folders = cgroup.make("one", "two")
     spinners = [on("0,1", SPINNER).pid for _ in range(4)]
     recording = look(500_000)
-    end = time.monotonic() + 1.5
-    while time.monotonic() < end:
+    while sums()["waits"] < 40:
         for folder in folders:
             for pid in spinners:
                 cgroup.move(pid, folder)
@@ -322,7 +334,7 @@ def test_long_waits_hotplug():
     with busy():
         write_file(online, "0")
         recording = look(1_000_000)
-        time.sleep(1)
+        let_wait()
         recording.stop()
         write_file(online, "1")
         for one in ended(recording):
