@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import time
+from collections import Counter
 from pathlib import Path
 
 from harness import raw
@@ -39,6 +40,11 @@ def of_task(name, metric="offcpu"):
     """Returns the chains of the outliers of a task, the longest last."""
     found = [chain for chain in chains() if chain.hops[0].comm == name and chain.metric == metric]
     return sorted(found, key=lambda chain: chain.duration_ns)
+
+
+def newest():
+    """Returns the number of the newest chain."""
+    return max((chain.id for chain in chains()), default=0)
 
 
 def sleeps(pid, name):
@@ -111,25 +117,20 @@ def test_chain_control():
         fails(errno.EINVAL, write, "chain", bad)
     write("threshold_ns/offcpu", MS // 10)
     seen = 0
-
-    def has_newer():
-        found = chains()
-        return found and found[-1].id > seen
-
     with busy():
         for slices in (16, 1024, 65536, 64):
             write("chain", slices)
             eq("it is set", value("chain"), str(slices))
             within("memory of a CPU", slices * 64, status("chain_memory_bytes") // status("cpus_possible"),
                    slices * 64 + 40_000)
-            wait_until("newer chains", has_newer)
-            seen = chains()[-1].id
+            wait_until("newer chains", lambda: newest() > seen)
+            seen = newest()
         write("metrics", "oncpu")
         write("metrics", "default")
         # The laws of these metrics hold from here on.
         reset()
-        seen = max([seen, *(chain.id for chain in chains())])
-        wait_until("chains once the metrics need tasks again", has_newer)
+        seen = max(seen, newest())
+        wait_until("chains once the metrics need tasks again", lambda: newest() > seen)
         measure(0)
         kept = read("chains")
         measure(1)
@@ -185,8 +186,6 @@ def test_chain_known():
     if has_clock():
         within("the work of the third", 60 * MS - 5 * MS, chain.hops[1].ran_ns)
         within("the work of the second", 30 * MS - 5 * MS, chain.hops[2].ran_ns)
-        rest = chain.duration_ns - chain.hops[1].sum - chain.hops[2].sum
-        within("the rest", 0, rest, chain.duration_ns // 2)
 
 
 def test_chain_sleep():
@@ -207,7 +206,8 @@ def test_chain_sleep():
     else:
         eq("hops", len(chain.hops), 1)
         eq("end", chain.end, "timer")
-    within("it was blocked", chain.duration_ns * 2 // 3, chain.blocked_ns, chain.duration_ns)
+    # The time of its sleep.
+    within("it was blocked", 950 * MS, chain.blocked_ns, chain.duration_ns)
 
 
 def test_chain_fork():
@@ -309,21 +309,21 @@ def test_chain_tcp():
     within("chains through the softirq", 1, ways.count(("server", "softirq")))
 
 
-def check_many(slices):
-    """Reads chains while they come, and checks the laws of each; then compares them with `raw`. Returns how
-    often chains ended in which way."""
-    begin(slices, MS // 2)
+def test_chain_laws():
+    """The parts of each chain add up, whatever the load does. A reader that is slower than the ring notices, and
+    nothing is made up. What is kept is in `raw`, too."""
+    begin(16, MS // 2)
+    found = Counter()
     with busy():
-        number, ends = 0, {}
+        while not found["overwritten"]:
+            found.update(chain.end for chain in chains())
+        write("chain", 1024)
         end = time.monotonic() + 3
-        while time.monotonic() < end:
-            for chain in chains():
-                number += 1
-                ends[chain.end] = ends.get(chain.end, 0) + 1
+        while time.monotonic() < end or found.total() < 10:
+            found.update(chain.end for chain in chains())
         measure(0)
     check_laws()
-    note(f"{number} chains, of which {ends}")
-    within("chains", 10, number)
+    note(f"{found.total()} chains, of which {dict(found)}")
     data = (DEBUGFS / "raw").read_bytes()
     records = [record for _, record in raw.records(data, raw.header_of(data).header_length)]
     hops = [record.fields for record in records if record.kind == "HOP"]
@@ -334,17 +334,6 @@ def check_many(slices):
     eq("raw", found, [(chain.id, chain.cpu, chain.duration_ns, chain.end, chain.blocked_ns, chain.missing_ns,
                        [(hop.pid, hop.comm, *(getattr(hop, part) for part in PARTS)) for hop in chain.hops])
                       for chain in chains()])
-    return ends
-
-
-def test_chain_laws():
-    """The parts of each chain add up, whatever the load does."""
-    check_many(1024)
-
-
-def test_chain_small_ring():
-    """A reader that is slower than the ring notices, and nothing is made up."""
-    within("chains that end at a slice that was overwritten", 1, check_many(16).get("overwritten", 0))
 
 
 def test_chain_hotplug():
@@ -355,8 +344,8 @@ def test_chain_hotplug():
         for _ in range(4):
             for state in "01":
                 write_file(online, state)
-                time.sleep(0.1)
-                within("chains", 1, len(chains()))
+                seen = newest()
+                wait_until("newer chains", lambda: newest() > seen)
         measure(0)
     check_laws()
 
@@ -387,6 +376,4 @@ def test_chain_groups():
         measure(0)
         check_laws()
         within("chains", 1, len(chains()))
-        for chain in chains():
-            within("parts", 0, sum(getattr(chain.hops[0], part) for part in PARTS), chain.duration_ns)
         unload()
