@@ -5,44 +5,26 @@
 mod common;
 mod grouped;
 
-use std::{
-    sync::atomic::{
-        AtomicBool, AtomicU64,
-        Ordering::{Relaxed, SeqCst},
-    },
-    thread,
-};
-
 use common::new_cpu;
 use grouped::{user, Groups};
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::{
     engine::{
-        cell::Cell,
-        group::{observer::CpuGroups, slices::GroupSlices, task_group::TaskGroup},
+        group::{observer::CpuGroups, slices::GroupSlices},
         histogram::bucket::Scheme,
         identity::Identity,
         metric::{Metric, MetricSet},
         switch::{
-            cpu::{Cpu, CurrentSlice, Occupancy},
+            cpu::{CurrentSlice, Occupancy},
             in_progress::{Waiters, LONGEST, WAITS},
-            sample::{Observer, Side},
+            sample::Side,
             settings::Dynamic,
             switch_out::PrevState,
             task_state::{TaskState, Waiting},
         },
     },
-    testing::{next_random, records, task, wake, SetAtEnd, Switch, Task, IDLE},
+    testing::{records, task, wake, Switch, Task, IDLE},
 };
-
-/// Switches from one task to another, or the idle task.
-fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, prev: Task, next: Task, observer: impl Observer) {
-    let untracked = TaskState::untracked();
-    let prev_state = PrevState::new(false, u32::from(now % 2 == 0));
-    let states = |_| &untracked;
-    let switch = Switch::new(now, prev, prev_state, next, &states);
-    cpu.switch::<Dynamic>(&switch, observer);
-}
 
 fn nobody(_: Side) -> Identity {
     Identity::default()
@@ -53,15 +35,6 @@ fn assert_law(slice: &CurrentSlice) {
     let sum = (slice.oncpu + slice.idle) as u64;
     let sum = sum.wrapping_add(slice.in_progress());
     assert_eq!(sum.wrapping_add(slice.unseen), slice.now, "{slice:?}");
-}
-
-/// Returns how long tasks, and the idle task, had had the CPU, with what was in progress.
-fn until(slice: &CurrentSlice) -> (u128, u128) {
-    let in_progress = u128::from(slice.in_progress());
-    match slice.occupancy {
-        Occupancy::Task => (slice.oncpu + in_progress, slice.idle),
-        _ => (slice.oncpu, slice.idle + in_progress),
-    }
 }
 
 /// An operation on a CPU.
@@ -85,10 +58,17 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// After any switches, a reader finds what has the CPU, since when, and all of the time.
+    /// After any switches, a reader finds what has the CPU, since when, and all of the time, for
+    /// each of the groups 1 and 2, too. Each has one task.
     #[test]
     fn slices_of_any_switches(steps in vec(any_step(), 1..100), later in 0..1_000_u64) {
         let cpu = new_cpu(Scheme::DEFAULT);
+        let groups = Groups::new(3, Scheme::DEFAULT);
+        let states = [(); 3].map(|()| TaskState::new());
+        for n in 1..3 {
+            assert!(states[n as usize].set_task_group(task(n).id, user(n as u32)));
+        }
+        let mut ended = [0; 3];
         let (mut now, mut began, mut current, mut since) = (5_000_u64, 0, task(9), None);
         for step in steps {
             let next = match step {
@@ -96,33 +76,51 @@ proptest! {
                     now += time;
                     (began, since) = (now, None);
                     cpu.begin(now, all());
-                    continue;
+                    None
                 }
                 Step::Switch(time, next) => {
                     now += time;
-                    next
+                    Some(next)
                 }
                 Step::Backwards(time, next) => {
                     now = now.saturating_sub(time).max(1);
-                    next
+                    Some(next)
                 }
             };
-            // The idle task does not follow itself.
-            let next = if next == 0 && current.pid == 0 { 1 } else { next };
-            let next = task(next);
-            switch(&cpu, now, current, next, nobody);
-            (current, since) = (next, Some(now));
-            let slice = cpu.current_slice(|| now + later).expect("there is no switch");
-            assert_law(&slice);
-            prop_assert_eq!(slice.since, now);
-            let is_idle = slice.occupancy == Occupancy::Idle;
-            prop_assert_eq!(is_idle, current.pid == 0, "{:?}", slice);
-        }
-        let slice = cpu.current_slice(|| now + later).expect("there is no switch");
-        assert_law(&slice);
-        if since.is_none() {
-            prop_assert_eq!((slice.occupancy, slice.since), (Occupancy::Unseen, began));
-            prop_assert_eq!(slice.in_progress(), 0);
+            if let Some(next) = next {
+                // The idle task does not follow itself.
+                let next = task(if next == 0 && current.pid == 0 { 1 } else { next });
+                let states = |pid: i32| &states[pid as usize % 3];
+                let prev_state = PrevState::new(false, u32::from(now % 2 == 0));
+                let switch = Switch::new(now, current, prev_state, next, &states);
+                cpu.switch::<Dynamic>(&switch, groups.observer());
+                if let Some(span) = since.and_then(|since| now.checked_sub(since)) {
+                    ended[current.pid as usize] += u128::from(span);
+                }
+                (current, since) = (next, Some(now));
+            }
+            let slice = || cpu.current_slice(|| now + later);
+            let found = slice().expect("there is no switch");
+            assert_law(&found);
+            prop_assert_eq!(found.since, since.unwrap_or(began));
+            let (occupancy, in_progress) = match (since, current.pid) {
+                (None, _) => (Occupancy::Unseen, 0),
+                (_, 0) => (Occupancy::Idle, later),
+                _ => (Occupancy::Task, later),
+            };
+            prop_assert_eq!((found.occupancy, found.in_progress()), (occupancy, in_progress));
+            for n in 1..3 {
+                // It adds to what other CPUs have.
+                let mut found = GroupSlices { ended: 1, count: 1, in_progress: 1 };
+                found.add(grouped::group(n), groups.of(n), (&groups).occupant(), slice);
+                let has_cpu = since.is_some() && current.pid == n as i32;
+                let expected = GroupSlices {
+                    ended: 1 + ended[n as usize],
+                    count: 1 + u64::from(has_cpu),
+                    in_progress: 1 + if has_cpu { later } else { 0 },
+                };
+                prop_assert_eq!(found, expected);
+            }
         }
     }
 
@@ -158,81 +156,6 @@ proptest! {
 
 fn all() -> MetricSet {
     MetricSet::parse(b"oncpu idle", MetricSet::ALL).expect("names of metrics")
-}
-
-/// A reader on another CPU never sees more or less time than has passed: neither a slice that is in
-/// its sum, too, nor a long slice of the idle task as one of a task, or the other way round.
-#[test]
-fn a_reader_sees_all_time_once() {
-    let groups = Groups::new(3, Scheme::DEFAULT);
-    let cpu = new_cpu(Scheme::DEFAULT);
-    let clock = AtomicU64::new(1);
-    let done = AtomicBool::new(false);
-    // Time passes only between the switches, so that the reader knows it.
-    let now = || clock.load(SeqCst);
-    thread::scope(|scope| {
-        let _end = SetAtEnd(&done);
-        scope.spawn(|| {
-            let mut random = 1_u64;
-            let mut current = (IDLE, TaskGroup::IDLE);
-            while !done.load(Relaxed) {
-                next_random(&mut random);
-                let next = match (random >> 60, current.0.pid) {
-                    (0..8, 1..) => (IDLE, TaskGroup::IDLE),
-                    (8..12, _) => (task(1), user(1)),
-                    _ => (task(2), user(2)),
-                };
-                // Each millionth of a slice is long.
-                let time = 1 + (random >> (24 + random % 40));
-                let now = clock.fetch_add(time, SeqCst) + time;
-                switch(&cpu, now, current.0, next.0, groups.observer());
-                current = next;
-            }
-        });
-        while cpu
-            .current_slice(now)
-            .is_none_or(|slice| slice.occupancy == Occupancy::Unseen)
-        {
-            thread::yield_now();
-        }
-        let mut last = cpu.current_slice(now).expect("there are breaks");
-        let of_groups = || {
-            let before = now();
-            let sums = [1, 2].map(|number| {
-                let mut slices = GroupSlices::default();
-                let (group, all) = (grouped::group(number), &groups);
-                slices.add(group, groups.of(number), all.occupant(), || {
-                    cpu.current_slice(now)
-                });
-                slices.ended + u128::from(slices.in_progress)
-            });
-            (before, sums, now())
-        };
-        let mut last_of_groups = of_groups();
-        for _ in 0..1_000_000 {
-            let slice = cpu.current_slice(now).expect("there are breaks");
-            assert_law(&slice);
-            let (first, second) = (until(&last), until(&slice));
-            let span = u128::from(slice.now - last.now);
-            // A switch that is about to be recorded may be missing: then the time since belongs to
-            // the slice before it. Here, no time passes within a switch.
-            assert!(
-                first.0 <= second.0 && first.1 <= second.1,
-                "{last:?} {slice:?}"
-            );
-            assert_eq!(second.0 - first.0 + (second.1 - first.1), span);
-            last = slice;
-            let all = of_groups();
-            for (old, new) in last_of_groups.1.into_iter().zip(all.1) {
-                assert!(old <= new, "{old} {new}");
-                assert!(
-                    new - old <= u128::from(all.2 - last_of_groups.0),
-                    "{old} {new}"
-                );
-            }
-            last_of_groups = all;
-        }
-    });
 }
 
 /// What a task is as it waits.
