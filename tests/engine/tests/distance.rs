@@ -124,26 +124,6 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn the_order_makes_no_difference((cpus, nodes, steps) in any_history()) {
-        let mut machine = Machine {
-            cores: cpus.iter().map(|cpu| cpu.0).collect(),
-            nodes: cpus.iter().map(|cpu| nodes[cpu.0 as usize]).collect(),
-            online: vec![true; cpus.len()],
-        };
-        let mut places = vec![CpuTopology::of_unknown(0, 0); cpus.len()];
-        machine.learn(&mut places);
-        let all = distances(&places);
-        machine.online.fill(false);
-        for cpu in steps {
-            machine.online[cpu] = true;
-            machine.learn(&mut places);
-        }
-        machine.online.fill(true);
-        machine.learn(&mut places);
-        prop_assert_eq!(distances(&places), all);
-    }
 }
 
 #[test]

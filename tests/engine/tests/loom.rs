@@ -315,33 +315,6 @@ fn a_request_to_reschedule_ends_once() {
     });
 }
 
-#[test]
-fn counts_never_go_down() {
-    in_all_orders(1, || {
-        let cpu = idle_cpu();
-        let all = |cpu: &Records| {
-            let bucket = &cpu.buckets(Metric::Idle)[SCHEME.index(10)];
-            [
-                cpu.counter(Counter::Switches).into(),
-                bucket.get().into(),
-                cpu.sum(Metric::Idle),
-            ]
-        };
-        side_by_side(
-            &cpu,
-            |cpu| (1..=3).for_each(|n| end_idle(cpu, 1 + 10 * n, 0)),
-            move |cpu| {
-                let (first, second) = (all(cpu), all(cpu));
-                assert!(first
-                    .iter()
-                    .zip(second)
-                    .all(|(first, second)| *first <= second));
-            },
-        );
-        assert_eq!(all(&cpu), [4, 3, 30]);
-    });
-}
-
 /// Samples whose sum first gets its bit 63 and then wraps: a concurrent reader only sees sums that
 /// there were, and never an earlier one after a later one.
 #[test]
