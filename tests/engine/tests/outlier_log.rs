@@ -24,8 +24,9 @@ use outlier::{any_cause, any_metric, any_span, identity, read};
 #[derive(Clone, Debug)]
 enum Step {
     Slice(u64, i32),
-    /// Reports an outlier, after this many numbers went to other CPUs.
-    Report(u64, Sample),
+    /// Reports an outlier, after this many numbers went to other CPUs, and the CPU that was idle
+    /// longest.
+    Report(u64, Sample, Option<Longest>),
     Suppress,
 }
 
@@ -33,9 +34,17 @@ fn any_step() -> impl Strategy<Value = Step> {
     let sample = (any_metric(), any_span(), any_span(), any_cause());
     let sample =
         sample.prop_map(|(metric, value, end, cause)| Sample::new(metric, value, cause, end));
+    let distance = proptest::sample::select(Distance::ALL.to_vec());
+    let longest =
+        (any::<u32>(), 1..=u64::MAX, distance).prop_map(|(cpu, idle, distance)| Longest {
+            cpu,
+            idle,
+            distance,
+        });
+    let report = (0..3u64, sample, proptest::option::of(longest));
     prop_oneof![
         3 => (any_span(), 0..5).prop_map(|(length, pid)| Step::Slice(length, pid)),
-        3 => (0..3u64, sample).prop_map(|(others, sample)| Step::Report(others, sample)),
+        3 => report.prop_map(|(others, sample, longest)| Step::Report(others, sample, longest)),
         1 => Just(Step::Suppress),
     ]
 }
@@ -53,11 +62,12 @@ proptest! {
                     log.slice(&Slice { task: identity(pid, 0), since: now, until });
                     now = until;
                 }
-                Step::Report(others, sample) => {
+                Step::Report(others, sample, longest) => {
                     id += 1 + others;
                     let task = identity(i32::try_from(id).expect("not so many"), 1);
-                    let (outlier, culprits) = log.report(id, &sample, &task, None).expect("always");
+                    let (outlier, culprits) = log.report(id, &sample, &task, longest).expect("always");
                     prop_assert_eq!((outlier.id, outlier.sample, outlier.task), (id, sample, task));
+                    prop_assert_eq!(outlier.longest, longest);
                     reported.push((outlier, culprits.collect::<Vec<_>>()));
                 }
                 Step::Suppress => {
@@ -84,34 +94,6 @@ proptest! {
                 prop_assert_eq!(log.first_after(seen), None);
             }
         }
-    }
-}
-
-#[test]
-fn there_is_no_outlier_0() {
-    let sample = Sample::new(Metric::Idle, 1, Cause::Idle, 1);
-    let log = Log::default();
-    assert_eq!((read(&log, 0), log.first_after(0)), (None, None));
-    assert!(log.report(1, &sample, &identity(1, 0), None).is_some());
-    assert_eq!((read(&log, 0), log.first_after(0)), (None, Some(1)));
-}
-
-/// An outlier keeps the CPU that was idle longest, and the next one in its place does not.
-#[test]
-fn the_idle_cpu_is_kept() {
-    let sample = Sample::new(Metric::RunqWakeup, 1, Cause::Wakeup, 1);
-    let log = Log::default();
-    for (id, distance) in (1..).zip(Distance::ALL) {
-        let longest = Longest {
-            cpu: u32::MAX,
-            idle: id,
-            distance,
-        };
-        let longest = (id % 2 == 0).then_some(longest);
-        let reported = log.report(id, &sample, &identity(1, 0), longest);
-        let (outlier, _) = reported.expect("always");
-        assert_eq!(outlier.longest, longest);
-        assert_eq!(read(&log, id).map(|(outlier, _)| outlier), Some(outlier));
     }
 }
 

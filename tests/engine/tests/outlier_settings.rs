@@ -88,32 +88,3 @@ fn any_threshold() -> impl Strategy<Value = u64> {
 fn any_limit() -> impl Strategy<Value = u64> {
     prop_oneof![2 => Just(0), 6 => 1..10u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
 }
-
-/// `runq` is the sum of two metrics: both are compared with their least threshold.
-#[test]
-fn the_least_threshold_counts() {
-    let shown = |name| {
-        let mut all = ShownMetric::ALL.into_iter();
-        all.find(|shown| shown.name == name).expect("a name")
-    };
-    let thresholds = Thresholds::default();
-    let least = |metric| {
-        let is_above =
-            |value: &u64| thresholds.is_exceeded_by(&Sample::new(metric, *value, Cause::Wakeup, 1));
-        (0..1000).find(is_above)
-    };
-    let both = || (least(Metric::RunqWakeup), least(Metric::RunqPreempt));
-    assert_eq!(both(), (None, None));
-    thresholds.set(shown("runq"), 500);
-    assert_eq!(both(), (Some(501), Some(501)));
-    thresholds.set(shown("runq_wakeup"), 100);
-    assert_eq!(both(), (Some(101), Some(501)));
-    thresholds.set(shown("runq"), 50);
-    assert_eq!(both(), (Some(51), Some(51)));
-    thresholds.set(shown("runq"), 0);
-    assert_eq!(both(), (Some(101), None));
-    assert_eq!(least(Metric::Wakeup), None);
-    thresholds.set(shown("runq_wakeup"), 0);
-    assert!(!thresholds.is_any_set());
-    assert_eq!(both(), (None, None));
-}
