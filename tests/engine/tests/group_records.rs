@@ -6,18 +6,15 @@ mod grouped;
 
 use std::collections::BTreeMap;
 
-use grouped::{group, identity, kernel, user, Groups};
+use grouped::{identity, kernel, user, Groups};
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::{
     engine::{
-        cell::Cell,
         group::{
-            observer::{CpuGroups, Grouped, Occupant, MAX_GROUPS},
-            placement::GroupPlacement,
             records::{
                 group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS,
             },
-            task_group::{Group, TaskGroup},
+            task_group::TaskGroup,
             totals::{self, GroupTotals},
         },
         histogram::{
@@ -59,19 +56,6 @@ fn tasks_are_those_of_the_inner_observer() {
 }
 
 #[test]
-fn the_metrics_of_groups() {
-    for metric in Metric::ALL {
-        let expected = match metric {
-            Metric::Oncpu => Some(GroupMetric::Oncpu),
-            Metric::RunqWakeup | Metric::RunqPreempt => Some(GroupMetric::Runq),
-            Metric::Offcpu => Some(GroupMetric::Offcpu),
-            _ => None,
-        };
-        assert_eq!(GroupMetric::of(metric), expected, "{metric:?}");
-    }
-}
-
-#[test]
 fn histograms_of_groups_are_not_finer_than_those_of_cpus() {
     for bits in Precision::MIN..=Precision::MAX {
         let scheme = Scheme::new(Precision::new(bits).expect("within range"));
@@ -87,39 +71,6 @@ fn cells_of_a_group() {
         <Fixed<{ Precision::DEFAULT }> as Settings>::GROUP_CELLS,
         cells
     );
-}
-
-#[test]
-fn new_records_are_empty() {
-    let records = GroupRecords::default();
-    for metric in GroupMetric::ALL {
-        assert_eq!((records.samples(metric), records.sum(metric)), (0, 0));
-        assert_eq!(records.worst(metric), None);
-    }
-    assert!(GroupCounter::ALL
-        .iter()
-        .all(|counter| records.counter(*counter) == 0));
-    assert_eq!(records.neighbours().count(), 0);
-}
-
-/// A sample of 0, as the wait of a task that gets an idle CPU at once may be.
-#[test]
-fn a_sample_of_0_is_a_maximum() {
-    let groups = groups(2);
-    groups.observer().enter(user(1));
-    groups.sample(Metric::RunqWakeup, 0, 100);
-    let worst = Worst {
-        value: 0,
-        task: identity(Side::Next),
-        time: 100,
-    };
-    assert_eq!(groups.of(1).worst(GroupMetric::Runq), Some(worst));
-    // It is the first of the greatest.
-    groups.sample(Metric::RunqWakeup, 0, 200);
-    assert_eq!(groups.of(1).worst(GroupMetric::Runq), Some(worst));
-    groups.sample(Metric::RunqWakeup, 1, 300);
-    let worst = groups.of(1).worst(GroupMetric::Runq);
-    assert_eq!(worst.map(|worst| (worst.value, worst.time)), Some((1, 300)));
 }
 
 proptest! {
@@ -196,150 +147,14 @@ fn sums_are_carried() {
     assert_eq!(groups.of(1).sum(GroupMetric::Oncpu), sum);
 }
 
-/// The groups of a CPU, which count in which switch each was carried last.
-struct Carried<'a> {
-    groups: &'a Groups,
-    number: u64,
-    switches: Cell,
-    last: Vec<Cell>,
-}
-
-impl CpuGroups for &Carried<'_> {
-    fn occupant(&self) -> &Occupant {
-        CpuGroups::occupant(&self.groups)
-    }
-
-    fn enter(self, group: Group) -> Self {
-        let _ = CpuGroups::enter(self.groups, group);
-        self
-    }
-
-    fn records(&self) -> &GroupRecords {
-        CpuGroups::records(&self.groups)
-    }
-
-    fn placement(&self) -> Option<&GroupPlacement> {
-        None
-    }
-
-    fn current(&self) -> (&GroupRecords, &[Cell]) {
-        CpuGroups::current(&self.groups)
-    }
-
-    fn carry(&self, turn: u64) {
-        self.switches.add(1);
-        self.last[(turn % self.number) as usize].set(turn);
-    }
-
-    fn want_buckets(&self) {}
-}
-
-/// A switch carries the sums of one group at most, and those of each are carried before they can
-/// have grown by 2^63.
+/// Every 128th switch carries the sums of one group, and it is another one's turn each time.
 #[test]
 fn one_group_is_carried_at_a_time() {
-    let scheme = Scheme::DEFAULT;
-    let cpu = new_records(0, scheme, MetricSet::DEFAULT);
-    let number = MAX_GROUPS as u64;
-    let carried = Carried {
-        groups: &groups(2),
-        number,
-        switches: Cell::new(0),
-        last: (0..number).map(|_| Cell::new(0)).collect(),
-    };
-    // In so many switches a sum grows by far less than 2^63.
-    for n in 1..=(1 << 62) / OVERFLOW / 4 {
-        let before = carried.switches.get();
-        idle_at(&cpu, n, Grouped::new(identity, &carried));
-        assert!(carried.switches.get() <= before + 1);
-    }
-    // All had a turn meanwhile, and each has one again as soon as the others had theirs.
-    assert!(carried.last.iter().all(|turn| turn.get() != 0));
-    let first = carried.last.iter().map(Cell::get).min();
-    assert_eq!(first, Some(carried.switches.get() + 1 - number));
-}
-
-/// A group without memory, or beyond the number of groups, is still counted.
-#[test]
-fn samples_without_a_histogram() {
+    let cpu = new_records(0, Scheme::DEFAULT, MetricSet::DEFAULT);
     let groups = groups(2);
-    for number in [1, 5] {
-        groups.observer().enter(user(number));
-        groups.sample(Metric::Oncpu, 10, 20);
-        groups.sample(Metric::Idle, 10, 20);
-    }
-    for number in [0, 1] {
-        let records = groups.of(number);
-        assert_eq!(records.samples(GroupMetric::Oncpu), 1);
-        assert_eq!(records.sum(GroupMetric::Oncpu), 10);
-    }
-}
-
-#[test]
-fn counters_are_of_the_task_that_has_the_cpu() {
-    let groups = groups(3);
-    let observer = groups.observer();
-    let of = |number| GroupCounter::ALL.map(|counter| groups.of(number).counter(counter));
-    observer.enter(user(1));
-    observer.migrated(Distance::Llc);
-    observer.leave(PrevState::new(true, 1));
-    observer.enter(user(2));
-    observer.leave(PrevState::new(false, 1));
-    observer.enter(TaskGroup::IDLE);
-    observer.enter(TaskGroup::UNKNOWN);
-    observer.migrated(Distance::Llc);
-    observer.throttled(70);
-    observer.leave(PrevState::new(false, 0));
-    assert_eq!(of(0), [0, 1, 1, 1, 70]);
-    assert_eq!(of(1), [0, 1, 1, 0, 0]);
-    assert_eq!(of(2), [1, 0, 0, 0, 0]);
-}
-
-#[test]
-fn culprits() {
-    for (number, task_group, expected) in [
-        (1, user(1), CulpritKind::Own),
-        (1, user(2), CulpritKind::Other),
-        (1, user(0), CulpritKind::Other),
-        (1, kernel(1), CulpritKind::Kernel),
-        (1, kernel(2), CulpritKind::Kernel),
-        (1, TaskGroup::IDLE, CulpritKind::Idle),
-        (1, TaskGroup::UNKNOWN, CulpritKind::Other),
-        // A task of which nothing is known is in this group.
-        (0, TaskGroup::UNKNOWN, CulpritKind::Own),
-        (0, TaskGroup::IDLE, CulpritKind::Idle),
-        (0, kernel(0), CulpritKind::Kernel),
-        (0, user(1), CulpritKind::Other),
-    ] {
-        assert_eq!(CulpritKind::new(group(number), task_group), expected);
-        let groups = groups(3);
-        groups.wait(number, task_group, 70);
-        groups.observer().preempted(task_group, 5);
-        for culprit in CulpritKind::ALL {
-            let records = groups.of(number);
-            let (ended, preempted) = (records.ended_by(culprit), records.preempted_by(culprit));
-            let is_it = u64::from(culprit == expected);
-            assert_eq!((ended.count(), ended.nanoseconds()), (is_it, 70 * is_it));
-            assert_eq!(
-                (preempted.count(), preempted.nanoseconds()),
-                (is_it, 5 * is_it)
-            );
-        }
-        let named = expected == CulpritKind::Other;
-        assert_eq!(groups.of(number).neighbours().count(), usize::from(named));
-    }
-}
-
-/// Slices and sleeps are nobody's fault.
-#[test]
-fn only_waits_are_blamed() {
-    for metric in Metric::ALL {
-        let groups = groups(3);
-        let observer = groups.observer().enter(user(2)).enter(user(1));
-        groups.record(observer, metric, 10, 20);
-        let is_wait = matches!(metric, Metric::RunqWakeup | Metric::RunqPreempt);
-        let ended = groups.of(1).ended_by(CulpritKind::Other);
-        assert_eq!(ended.count(), u64::from(is_wait), "{metric:?}");
+    for n in 1..=1024 {
+        idle_at(&cpu, n, groups.observer());
+        assert_eq!(groups.turn.get(), n / 128);
     }
 }
 
@@ -397,18 +212,6 @@ fn a_neighbour_with_more_than_twice_the_time_comes_first() {
             Some(expected)
         );
     }
-}
-
-/// A group that comes late and keeps others waiting often, but never for long, is found: it need
-/// not wait for longer at once than an earlier group did in all.
-#[test]
-fn a_late_neighbour_with_many_short_waits_is_found() {
-    let early = (1..=4).flat_map(|number| [(number, 1_000_000); 10]);
-    let late = (0..50_000).map(|_| (5, 1_000));
-    let waits: Waits = early.chain(late).collect();
-    let named = named(after(&waits).of(0));
-    let heaviest = named.iter().max_by_key(|(_, (_, ns))| *ns);
-    assert_eq!(heaviest.map(|(number, _)| *number), Some(5), "{named:?}");
 }
 
 proptest! {
@@ -496,22 +299,6 @@ proptest! {
             prop_assert_eq!(neighbours, truth);
         }
     }
-}
-
-/// A group that kept others waiting for a while on each of many CPUs is found, even if others did
-/// so for longer on one.
-#[test]
-fn a_neighbour_on_many_cpus_is_found() {
-    let mut totals = GroupTotals::default();
-    for first in [1, 5] {
-        let waits: Waits = (first..first + 4).map(|number| (number, 100)).collect();
-        totals.add(after(&waits).of(0), |group| group);
-    }
-    for _ in 0..64 {
-        totals.add(after(&[(9, 60)]).of(0), |group| group);
-    }
-    let heaviest = totals.neighbours().max_by_key(|(.., ns)| *ns);
-    assert_eq!(heaviest.map(|(group, ..)| group), Some(group(9)));
 }
 
 /// A group that took the place of another has only as much of a lead as it had more than that one.

@@ -57,6 +57,8 @@ pub(crate) struct Groups {
     placements: Vec<GroupPlacement>,
     buckets: Vec<Vec<Cell>>,
     scheme: Scheme,
+    /// The last turn at which the sums of a group were carried.
+    pub(crate) turn: Cell,
 }
 
 impl Groups {
@@ -79,6 +81,7 @@ impl Groups {
             placements: (0..groups).map(|_| GroupPlacement::default()).collect(),
             buckets: Vec::new(),
             scheme,
+            turn: Cell::new(0),
         }
     }
 
@@ -196,6 +199,7 @@ impl CpuGroups for &Groups {
     }
 
     fn carry(&self, turn: u64) {
+        self.turn.set(turn);
         let number = turn % self.records.len() as u64;
         self.records[number as usize].carry();
     }
