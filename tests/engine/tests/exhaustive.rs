@@ -15,7 +15,7 @@ use model::{
     kernel::{Call, Event, Kernel, Sleep},
     recorder::Recorder,
     reference::Reference,
-    scheme, Op, World,
+    Op, World,
 };
 
 /// The search: the operations so far, and the possible next ones.
@@ -24,28 +24,14 @@ struct Search<'a> {
     choices: &'a dyn Fn(&Kernel) -> Vec<Op>,
     ops: Vec<Op>,
     events: Vec<Event>,
-    cpus: usize,
-    /// Whether groups are recorded, too.
-    grouped: bool,
-    /// Whether groups are those of a list of rules.
-    listed: bool,
-    /// Whether chains are kept.
-    chained: bool,
+    /// Returns what has seen nothing yet.
+    recorder: &'a dyn Fn() -> Recorder,
 }
 
 impl Search<'_> {
     /// Checks all lists that continue this one with at most `depth` operations.
     fn go_on(&mut self, kernel: &Kernel, reference: &Reference, depth: u32) {
-        let mut recorder = Recorder::new(self.cpus, scheme());
-        if self.grouped {
-            recorder.group();
-        }
-        if self.listed {
-            recorder.list();
-        }
-        if self.chained {
-            recorder.chain();
-        }
+        let mut recorder = (self.recorder)();
         for event in &self.events {
             recorder.see(event);
         }
@@ -84,7 +70,7 @@ fn search(
     depth: u32,
     choices: impl Fn(&Kernel) -> Vec<Op>,
 ) {
-    search_in(World::new(cpus, tasks), prefix, depth, choices);
+    search_in(|| World::new(cpus, tasks), prefix, depth, choices);
 }
 
 /// Checks the same in a world without chains and in one with them, which are other code.
@@ -94,21 +80,24 @@ fn search_both(
     depth: u32,
     choices: impl Fn(&Kernel) -> Vec<Op>,
 ) {
-    search_in(world(), prefix, depth, &choices);
-    search_in(world().chain(), prefix, depth, &choices);
+    search_in(&world, prefix, depth, &choices);
+    search_in(|| world().chain(), prefix, depth, &choices);
 }
 
 /// Checks the same in `world`.
-fn search_in(mut world: World, prefix: &[Op], depth: u32, choices: impl Fn(&Kernel) -> Vec<Op>) {
+fn search_in(
+    world: impl Fn() -> World,
+    prefix: &[Op],
+    depth: u32,
+    choices: impl Fn(&Kernel) -> Vec<Op>,
+) {
     let mut search = Search {
         choices: &choices,
         ops: Vec::new(),
         events: Vec::new(),
-        cpus: world.kernel.cpus(),
-        grouped: !world.recorder.groups.is_empty(),
-        listed: world.recorder.is_listed(),
-        chained: world.recorder.is_chained(),
+        recorder: &|| world().recorder,
     };
+    let mut world = world();
     for op in prefix {
         world.kernel.pass(1);
         let events = apply(&mut world.kernel, *op).expect("the prefix is possible");
@@ -361,13 +350,6 @@ fn slow_waker() {
     }
 }
 
-/// Returns `cpus` idle CPUs, and sleeping tasks in groups, which are recorded, too.
-fn with_groups(cpus: usize, tasks: i32) -> World {
-    let mut world = World::new(cpus, tasks);
-    world.group();
-    world
-}
-
 /// Two tasks of different groups are moved to each other's at any time: while they run, wait or
 /// sleep.
 #[test]
@@ -388,7 +370,12 @@ fn moves_between_groups() {
         ops
     };
     for metrics in [MetricSet::ALL, MetricSet::DEFAULT] {
-        search_in(with_groups(2, 2), &[Op::Enable(metrics)], 6, choices);
+        search_in(
+            || World::new(2, 2).group(),
+            &[Op::Enable(metrics)],
+            6,
+            choices,
+        );
     }
 }
 
@@ -415,7 +402,7 @@ fn groups_and_pids() {
         ops
     };
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
-    search_both(|| with_groups(2, 1), &prefix, 8, choices);
+    search_both(|| World::new(2, 1).group(), &prefix, 8, choices);
 }
 
 /// Groups in which no task is any more are folded into what is gone, while some of their tasks
@@ -438,7 +425,7 @@ fn dead_groups() {
     };
     // Both tasks wait for the same CPU.
     let prefix = [Op::Enable(MetricSet::ALL), wake(0, 0), wake(1, 0)];
-    search_in(with_groups(2, 2), &prefix, 10, choices);
+    search_in(|| World::new(2, 2).group(), &prefix, 10, choices);
 }
 
 /// A rule follows a process and those that it forks, from any moment on, and is removed at any
@@ -463,10 +450,8 @@ fn followed_processes() {
         ops.extend([Op::Unfollow, Op::Fold { group: 1 }]);
         ops
     };
-    let mut world = World::new(1, 1);
-    world.list();
     let prefix = [Op::Enable(MetricSet::ALL), WAKE_FIRST, RUN_FIRST];
-    search_in(world, &prefix, 7, choices);
+    search_in(|| World::new(1, 1).list(), &prefix, 7, choices);
 }
 
 /// A task that has given back its PID sleeps for a lock, with `PREEMPT_RT`, and is woken while the

@@ -195,12 +195,11 @@ fn fulfil(kernel: &Kernel, wish: &Wish, is_enabled: bool) -> Option<Op> {
 }
 
 fn world(is_rt: bool, keeps_chains: bool) -> World {
-    let mut world = World::new(CPUS, TASKS);
+    let mut world = World::new(CPUS, TASKS).group();
     if keeps_chains {
         world = world.chain();
     }
     world.recorder.watch();
-    world.group();
     world.kernel.is_rt = is_rt;
     world
 }

@@ -51,11 +51,16 @@ pub(crate) fn identity(side: Side) -> Identity {
 /// The groups on a CPU.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    occupant: Occupant,
-    current: Cell,
-    records: Vec<GroupRecords>,
-    placements: Vec<GroupPlacement>,
-    buckets: Vec<Vec<Cell>>,
+    pub(crate) occupant: Occupant,
+    /// The number of the group of the task that has the CPU.
+    pub(crate) current: Cell,
+    pub(crate) records: Vec<GroupRecords>,
+    /// Empty if nobody looks at them.
+    pub(crate) placements: Vec<GroupPlacement>,
+    /// The histograms of each group; empty while there is no memory for them.
+    pub(crate) buckets: Vec<Vec<Cell>>,
+    /// Which groups have requested memory for histograms.
+    pub(crate) wanted: Vec<Cell>,
     scheme: Scheme,
     /// The last turn at which the sums of a group were carried.
     pub(crate) turn: Cell,
@@ -79,7 +84,8 @@ impl Groups {
             current: Cell::new(0),
             records: (0..groups).map(|_| GroupRecords::default()).collect(),
             placements: (0..groups).map(|_| GroupPlacement::default()).collect(),
-            buckets: Vec::new(),
+            buckets: (0..groups).map(|_| Vec::new()).collect(),
+            wanted: (0..groups).map(|_| Cell::new(0)).collect(),
             scheme,
             turn: Cell::new(0),
         }
@@ -164,8 +170,8 @@ impl Groups {
             let counts = vec![7; stride];
             let mut snapshot = Snapshot::new(scheme, counts).expect("the right number of counts");
             let first = metric as usize * stride;
-            let buckets = self.buckets.get(number as usize);
-            let buckets = buckets.map_or(&[][..], |buckets| &buckets[first..first + stride]);
+            let buckets = self.buckets[number as usize].get(first..first + stride);
+            let buckets = buckets.unwrap_or_default();
             snapshot.add_group(3, self.of(number), buckets, metric);
             snapshot
         })
@@ -194,8 +200,7 @@ impl CpuGroups for &Groups {
 
     fn current(&self) -> (&GroupRecords, &[Cell]) {
         let current = self.current.get() as usize;
-        let buckets = self.buckets.get(current).map_or(&[][..], Vec::as_slice);
-        (&self.records[current], buckets)
+        (&self.records[current], &self.buckets[current])
     }
 
     fn carry(&self, turn: u64) {
@@ -204,5 +209,7 @@ impl CpuGroups for &Groups {
         self.records[number as usize].carry();
     }
 
-    fn want_buckets(&self) {}
+    fn want_buckets(&self) {
+        self.wanted[self.current.get() as usize].set(1);
+    }
 }

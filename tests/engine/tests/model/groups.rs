@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The records of groups on a CPU, in plain vectors, and the expected ones: straight from the
-//! definitions in `group/mod.rs` and `group/records.rs`.
+//! The records of groups on a CPU, and the expected ones: straight from the definitions in
+//! `group/mod.rs` and `group/records.rs`.
 
 use std::collections::BTreeMap;
 
 use schedhist_engine::engine::{
     cell::Cell,
     group::{
-        observer::{self, Occupant},
-        placement::GroupPlacement,
         records::{CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS},
         task_group::{Group, TaskGroup},
     },
@@ -17,36 +15,20 @@ use schedhist_engine::engine::{
 };
 
 use super::{
+    grouped::Groups as CpuGroups,
     kernel::{Departure, GONE, GROUPS},
-    reference::Sample,
+    reference::{first_of_greatest, Sample},
     scheme, BUCKETS,
 };
 
 /// The last group never gets memory for histograms.
 const WITHOUT_HISTOGRAMS: usize = GROUPS - 1;
 
-/// The records of all groups on a CPU.
-#[derive(Debug)]
-pub(crate) struct CpuGroups {
-    occupant: Occupant,
-    /// The number of the group of the task that has the CPU.
-    current: Cell,
-    records: Vec<GroupRecords>,
-    /// The histograms of each group; empty while there is no memory for them.
-    buckets: Vec<Vec<Cell>>,
-    /// Which groups have requested memory for histograms.
-    wanted: Vec<Cell>,
-}
-
 impl CpuGroups {
-    pub(crate) fn new() -> Self {
-        Self {
-            occupant: Occupant::default(),
-            current: Cell::new(0),
-            records: (0..=GONE).map(|_| GroupRecords::default()).collect(),
-            buckets: (0..=GONE).map(|_| Vec::new()).collect(),
-            wanted: (0..=GONE).map(|_| Cell::new(0)).collect(),
-        }
+    pub(crate) fn of_model() -> Self {
+        let mut groups = Self::without_histograms(GONE + 1, scheme());
+        groups.placements.clear();
+        groups
     }
 
     /// Forgets which task has the CPU.
@@ -86,39 +68,6 @@ impl CpuGroups {
                 *buckets = (0..cells).map(|_| Cell::new(0)).collect();
             }
         }
-    }
-}
-
-impl observer::CpuGroups for &CpuGroups {
-    fn occupant(&self) -> &Occupant {
-        &self.occupant
-    }
-
-    fn enter(self, group: Group) -> Self {
-        self.current.set(u64::from(group.number()));
-        self
-    }
-
-    fn records(&self) -> &GroupRecords {
-        &self.records[self.current.get() as usize]
-    }
-
-    fn placement(&self) -> Option<&GroupPlacement> {
-        None
-    }
-
-    fn current(&self) -> (&GroupRecords, &[Cell]) {
-        let current = self.current.get() as usize;
-        (&self.records[current], &self.buckets[current])
-    }
-
-    fn carry(&self, turn: u64) {
-        let number = turn % self.records.len() as u64;
-        self.records[number as usize].carry();
-    }
-
-    fn want_buckets(&self) {
-        self.wanted[self.current.get() as usize].set(1);
     }
 }
 
@@ -364,16 +313,9 @@ fn one(
         equal(name, "count", records.samples(metric), samples.len() as u64)?;
         let sum = samples.iter().map(|sample| u128::from(sample.value)).sum();
         equal(name, "sum", records.sum(metric), sum)?;
-        // The first of the greatest samples.
-        let mut worst: Option<&Sample> = None;
-        for sample in samples {
-            if worst.is_none_or(|worst| sample.value > worst.value) {
-                worst = Some(sample);
-            }
-        }
         let engine = records.worst(metric);
         let engine = engine.map(|engine| (engine.value, engine.task, engine.time));
-        let worst = worst.map(|worst| (worst.value, worst.task, worst.time));
+        let worst = first_of_greatest(samples);
         equal(name, "worst", engine, worst)?;
         if buckets.is_empty() || expected.lacks_histograms {
             continue;

@@ -14,10 +14,14 @@
 // Each test uses only a part of this module.
 #![allow(dead_code)]
 
+#[path = "../grouped/mod.rs"]
+pub(crate) mod grouped;
 pub(crate) mod groups;
 pub(crate) mod kernel;
 pub(crate) mod recorder;
 pub(crate) mod reference;
+
+use std::sync::LazyLock;
 
 use schedhist_engine::engine::{
     histogram::bucket::{Precision, Scheme},
@@ -28,7 +32,7 @@ use schedhist_engine::engine::{
 use self::{
     kernel::{Call, Event, Kernel, Sleep},
     recorder::Recorder,
-    reference::Reference,
+    reference::{first_of_greatest, Reference},
 };
 
 /// An operation on the kernel, or on the module. Tasks and CPUs are identified by number.
@@ -187,16 +191,17 @@ impl World {
     }
 
     /// Records groups, too.
-    pub(crate) fn group(&mut self) {
+    pub(crate) fn group(mut self) -> Self {
         self.recorder.group();
         self.reference.group();
+        self
     }
 
     /// Records groups, too, which are those of a list of rules.
-    pub(crate) fn list(&mut self) {
-        self.group();
+    pub(crate) fn list(mut self) -> Self {
         self.kernel.list();
         self.recorder.list();
+        self.group()
     }
 
     /// Applies `op` and returns `true`, if it is possible. Otherwise changes nothing.
@@ -272,14 +277,7 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
                 let engine = (cpu.sum(metric), cpu.min(metric));
                 return differs(&name(), format!("{engine:?}"), format!("{:?}", (sum, min)));
             }
-            // The first of the greatest samples.
-            let mut worst: Option<&reference::Sample> = None;
-            for sample in samples {
-                if worst.is_none_or(|worst| sample.value > worst.value) {
-                    worst = Some(sample);
-                }
-            }
-            let worst = worst.map(|worst| (worst.value, worst.task, worst.time));
+            let worst = first_of_greatest(samples);
             let engine = cpu.worst(metric);
             let engine = engine.map(|engine| (engine.value, engine.task, engine.time));
             if engine != worst {
@@ -327,81 +325,65 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
     Ok(())
 }
 
-/// Checks the laws documented at [`Counter`].
+/// The laws documented at [`Counter`]. Metrics stand for the number of their samples: with `#`, a law
+/// needs them to have been on all the time, with `@` it does not.
+const LAWS: [&str; 7] = [
+    "switches = #oncpu + #idle + start_unseen",
+    "switches = to_idle + #runq_wakeup + #runq_preempt + throttled + wait_unseen + untracked",
+    "#throttled = throttled",
+    "#offcpu = #blocked_interruptible + #blocked_uninterruptible + blocked_idle + blocked_stopped \
+     + blocked_traced + blocked_parked + blocked_frozen + blocked_other",
+    "#offcpu = #wakeup + wake_unseen",
+    "migrations = migrations_core + migrations_llc + migrations_node + migrations_remote",
+    "resched_set = @resched + @resched_lazy + resched_idle + resched_unused",
+];
+
+enum Term {
+    Samples(Metric),
+    Counter(Counter),
+}
+
+/// The text of a law, the metrics that it needs, and its terms: those on the right are subtracted.
+type Law = (&'static str, Vec<Metric>, Vec<(i64, Term)>);
+
+static PARSED_LAWS: LazyLock<[Law; 7]> = LazyLock::new(|| {
+    LAWS.map(|law| {
+        let (mut needs, mut terms, mut sign) = (Vec::new(), Vec::new(), 1);
+        for word in law.split(' ').filter(|word| *word != "+") {
+            let name = word.trim_start_matches(['#', '@']);
+            if word == "=" {
+                sign = -1;
+            } else if name == word {
+                let counter = Counter::ALL.into_iter().find(|it| it.name() == name);
+                terms.push((sign, Term::Counter(counter.expect("a counter"))));
+            } else {
+                let metric = Metric::ALL.into_iter().find(|it| it.name() == name);
+                let metric = metric.expect("a metric");
+                needs.extend(word.starts_with('#').then_some(metric));
+                terms.push((sign, Term::Samples(metric)));
+            }
+        }
+        (law, needs, terms)
+    })
+});
+
 fn laws(
     counts: &[u64; Metric::COUNT],
     counter: impl Fn(Counter) -> u64,
     reference: &Reference,
 ) -> Result<(), &'static str> {
-    let count = |metric: Metric| counts[metric as usize];
-    let law = |needs: &[Metric], holds: bool, law| {
+    for (law, needs, terms) in &*PARSED_LAWS {
+        let values = terms.iter().map(|(sign, term)| {
+            let value = match *term {
+                Term::Samples(metric) => counts[metric as usize],
+                Term::Counter(of) => counter(of),
+            };
+            sign * value as i64
+        });
         let applies = needs.iter().all(|metric| reference.was_always_on(*metric));
-        if applies && !holds {
+        if applies && values.sum::<i64>() != 0 {
             return Err(law);
         }
-        Ok(())
-    };
-    let switches = counter(Counter::Switches);
-    law(
-        &[Metric::Oncpu, Metric::Idle],
-        switches == count(Metric::Oncpu) + count(Metric::Idle) + counter(Counter::StartUnseen),
-        "switches = oncpu + idle + start_unseen",
-    )?;
-    law(
-        &[Metric::RunqWakeup, Metric::RunqPreempt],
-        switches
-            == counter(Counter::ToIdle)
-                + count(Metric::RunqWakeup)
-                + count(Metric::RunqPreempt)
-                + counter(Counter::Throttled)
-                + counter(Counter::WaitUnseen)
-                + counter(Counter::Untracked),
-        "switches = to_idle + runq + throttled + wait_unseen + untracked",
-    )?;
-    law(
-        &[Metric::Throttled],
-        count(Metric::Throttled) == counter(Counter::Throttled),
-        "throttled, the metric = throttled, the counter",
-    )?;
-    law(
-        &[
-            Metric::Offcpu,
-            Metric::BlockedInterruptible,
-            Metric::BlockedUninterruptible,
-        ],
-        count(Metric::Offcpu)
-            == count(Metric::BlockedInterruptible)
-                + count(Metric::BlockedUninterruptible)
-                + counter(Counter::BlockedIdle)
-                + counter(Counter::BlockedStopped)
-                + counter(Counter::BlockedTraced)
-                + counter(Counter::BlockedParked)
-                + counter(Counter::BlockedFrozen)
-                + counter(Counter::BlockedOther),
-        "offcpu = blocked_interruptible + blocked_uninterruptible + blocked_idle + blocked_stopped \
-         + blocked_traced + blocked_parked + blocked_frozen + blocked_other",
-    )?;
-    law(
-        &[Metric::Offcpu, Metric::Wakeup],
-        count(Metric::Offcpu) == count(Metric::Wakeup) + counter(Counter::WakeUnseen),
-        "offcpu = wakeup + wake_unseen",
-    )?;
-    law(
-        &[],
-        counter(Counter::Migrations)
-            == counter(Counter::MigrationsCore)
-                + counter(Counter::MigrationsLlc)
-                + counter(Counter::MigrationsNode)
-                + counter(Counter::MigrationsRemote),
-        "migrations = migrations_core + migrations_llc + migrations_node + migrations_remote",
-    )?;
-    law(
-        &[],
-        counter(Counter::ReschedSet)
-            == count(Metric::Resched)
-                + count(Metric::ReschedLazy)
-                + counter(Counter::ReschedIdle)
-                + counter(Counter::ReschedUnused),
-        "resched_set = resched + resched_lazy + resched_idle + resched_unused",
-    )
+    }
+    Ok(())
 }

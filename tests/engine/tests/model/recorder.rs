@@ -30,7 +30,7 @@ use schedhist_engine::engine::{
 use schedhist_engine::testing::{self, new_records, record_switch, Switch, Wakeup};
 
 use super::{
-    groups::CpuGroups,
+    grouped::Groups as CpuGroups,
     kernel::{Event, Task, FOLLOWED, GROUPS},
     reference,
 };
@@ -419,17 +419,12 @@ impl Recorder {
 
     /// Records groups from now on.
     pub(crate) fn group(&mut self) {
-        self.groups = self.cpus.iter().map(|_| CpuGroups::new()).collect();
+        self.groups = self.cpus.iter().map(|_| CpuGroups::of_model()).collect();
     }
 
     /// Makes groups those of a list of rules.
     pub(crate) fn list(&mut self) {
         self.listed = Some(Listed::new());
-    }
-
-    /// Returns whether groups are those of a list of rules.
-    pub(crate) fn is_listed(&self) -> bool {
-        self.listed.is_some()
     }
 
     /// Updates the list of rules, which lives on while measuring is off.

@@ -41,6 +41,12 @@ pub(crate) struct Sample {
     pub(crate) why: Option<WaitCause>,
 }
 
+/// Returns the value, the task and the time of the first of the greatest samples.
+pub(crate) fn first_of_greatest(samples: &[Sample]) -> Option<(u64, Identity, u64)> {
+    let worst = samples.iter().rev().max_by_key(|sample| sample.value)?;
+    Some((worst.value, worst.task, worst.time))
+}
+
 /// A slice, by its CPU and its number there, and how it led to another one.
 type Slot = (usize, u64, Context);
 
