@@ -110,6 +110,7 @@ fn a_ring_keeps_its_last_slices() {
         let found = ring.read(number).ok().map(|slice| slice.pid);
         assert_eq!(found, (number > 24).then_some(number as i32));
     }
+    assert_eq!(ring.read(24), Err(End::Overwritten));
     ring.enter_idle(1);
     assert_eq!(ring.now(), Link::new(3, 40).within(Context::Idle));
     ring.forget();
@@ -144,123 +145,92 @@ fn slices_that_are_kept() {
     assert_eq!(ring.kept().count(), 0);
 }
 
+/// Applies a script to a ring with a slice, and returns the contexts that it asks for. A number is a
+/// kind of softirq. It is raised by the task (t), by a hard interrupt (h) or by a softirq (s), or by
+/// these for others, too (a, H, A); it runs as one of its raiser (r), of timers (m) or in a thread
+/// (k). A slice (e), the idle task (i) or a timer (T) begins, or a timer ends (X).
+fn contexts(script: &str) -> String {
+    let ring = ring(0, 16);
+    let enter = || ring.enter(&slice(1, Start::Woken, 1, 1, Link::UNKNOWN));
+    enter();
+    let mut found = Vec::new();
+    for word in script.split(' ') {
+        let (what, kind) = word.split_at(1);
+        let kind = kind.parse().unwrap_or_default();
+        let raise = |interrupted, for_others| ring.raise_softirq(kind, interrupted, for_others);
+        let link = match what {
+            "." => ring.waker(No),
+            "!" => ring.waker(Hard),
+            "?" => ring.waker(Softirq),
+            "w" => ring.softirqs_waker(),
+            _ => {
+                match what {
+                    "t" => raise(No, false),
+                    "h" => raise(Hard, false),
+                    "s" => raise(Softirq, false),
+                    "a" => raise(No, true),
+                    "H" => raise(Hard, true),
+                    "A" => raise(Softirq, true),
+                    "r" => ring.run_softirq(kind, SoftirqOf::Raiser),
+                    "m" => ring.run_softirq(kind, SoftirqOf::Timers),
+                    "k" => ring.run_softirq(kind, SoftirqOf::Thread),
+                    "e" => enter(),
+                    "i" => ring.enter_idle(1),
+                    _ => ring.run_timer(what == "T"),
+                }
+                continue;
+            }
+        };
+        let context = link.context();
+        if context != Context::UnknownSoftirq {
+            let last = Link::new(0, ring.now().number());
+            assert_eq!(link, last.within(context), "{script}");
+        }
+        found.push(format!("{context:?}"));
+    }
+    found.join(" ")
+}
+
 #[test]
 fn wakers() {
-    let ring = ring(0, 16);
-    let enter = || {
-        ring.enter(&slice(1, Start::Woken, 1, 1, Link::UNKNOWN));
-        ring.now()
-    };
-    let raise = |kind, interrupted| ring.raise_softirq(kind, interrupted, false);
-    let softirq = || ring.waker(Softirq).context();
-    // Runs a softirq, and returns what it wakes in.
-    let run_as = |kind, of| {
-        ring.run_softirq(kind, of);
-        softirq()
-    };
-    let run = |kind| run_as(kind, SoftirqOf::Raiser);
-    let task = enter();
-    assert_eq!(ring.waker(No), task);
-    assert_eq!(ring.waker(Hard), task.within(Context::Interrupt));
-    // No softirq was seen yet.
-    assert_eq!(softirq(), Context::UnknownSoftirq);
-    // One that the task raised, and one raised in that softirq, which is the task's, too.
-    for (kind, interrupted) in [(3, No), (4, Softirq)] {
-        raise(kind, interrupted);
-        run(kind);
-        assert_eq!(ring.waker(Softirq), task.within(Context::Softirq));
+    for (script, expected) in [
+        // No softirq was seen yet.
+        (". ! ?", "Task Interrupt UnknownSoftirq"),
+        // One that the task raised, one raised in that softirq, and one that nobody raised.
+        ("t3 r3 ? s4 r4 ? r4 ?", "Softirq Softirq UnknownSoftirq"),
+        // Raised in a hard interrupt, or in a softirq of one.
+        ("h1 h1 r1 ? s2 r2 ?", "InterruptSoftirq InterruptSoftirq"),
+        // Raised by an interrupt and by the task: nobody knows for whom it wakes.
+        ("h1 t1 r1 ?", "UnknownSoftirq"),
+        // What a timer does in a hard interrupt, and what it raises there.
+        ("T ! h1 X ! r1 ?", "Timer Interrupt InterruptSoftirq"),
+        // And in a softirq, and in what it raises there, now and in a later slice.
+        ("h1 m1 ? s2 e m1 s2 r2 ?", "Timer Timer"),
+        // RCU's: a task that raises it asks for what others wait for, too.
+        ("t3 r3 a9 r9 ?", "UnknownSoftirq"),
+        ("t3 r3 A9 r9 ?", "UnknownSoftirq"),
+        // But not the timer's interrupt.
+        ("t3 r3 H9 r9 ?", "InterruptSoftirq"),
+        // A thread for softirqs is woken for those that have not run, not for the one that ran last.
+        ("t3 r3 w", "UnknownSoftirq"),
+        ("t3 r3 h1 w h2 w", "InterruptSoftirq InterruptSoftirq"),
+        ("h1 t4 w r1 w e w", "UnknownSoftirq Softirq UnknownSoftirq"),
+        // The task that raised it has left the CPU.
+        ("t1 e r1 ?", "UnknownSoftirq"),
+        // The CPU is idle since, and has the number of its last slice.
+        ("t1 i r1 ?", "UnknownSoftirq"),
+        // The task was preempted within the softirq: nobody knows which one it goes on with.
+        ("t1 r1 ? e ?", "Softirq UnknownSoftirq"),
+        ("t1 r1 ? i ?", "Softirq UnknownSoftirq"),
+        // A thread for softirqs is a task like any other.
+        ("h1 k1 ?", "Task"),
+        // Interrupts of the idle task.
+        ("i . ! h1 r1 ?", "Idle Interrupt InterruptSoftirq"),
+        // Softirqs that do not exist.
+        ("t99 r99 ?", "UnknownSoftirq"),
+    ] {
+        assert_eq!(contexts(script), expected, "{script}");
     }
-    // Nobody raised it.
-    assert_eq!(run(4), Context::UnknownSoftirq);
-    // Raised in a hard interrupt, or in a softirq of one.
-    raise(1, Hard);
-    raise(1, Hard);
-    assert_eq!(run(1), Context::InterruptSoftirq);
-    raise(2, Softirq);
-    assert_eq!(run(2), Context::InterruptSoftirq);
-    // Raised by an interrupt and by the task: nobody knows for whom it wakes.
-    raise(1, Hard);
-    raise(1, No);
-    assert_eq!(run(1), Context::UnknownSoftirq);
-    // What a timer does in a hard interrupt, and what it raises there.
-    let task = ring.now();
-    ring.run_timer(true);
-    assert_eq!(ring.waker(Hard), task.within(Context::Timer));
-    raise(1, Hard);
-    ring.run_timer(false);
-    assert_eq!(ring.waker(Hard), task.within(Context::Interrupt));
-    assert_eq!(run(1), Context::InterruptSoftirq);
-    // And in a softirq, and in what it raises there, now and in a later slice.
-    raise(1, Hard);
-    run_as(1, SoftirqOf::Timers);
-    assert_eq!(ring.waker(Softirq), task.within(Context::Timer));
-    raise(2, Softirq);
-    enter();
-    run_as(1, SoftirqOf::Timers);
-    raise(2, Softirq);
-    assert_eq!(run(2), Context::Timer);
-    // RCU's: a task that raises it asks for what others wait for, too.
-    for interrupted in [No, Softirq] {
-        raise(3, No);
-        run(3);
-        ring.raise_softirq(9, interrupted, true);
-        assert_eq!(run(9), Context::UnknownSoftirq);
-    }
-    // But not the timer's interrupt.
-    ring.raise_softirq(9, Hard, true);
-    assert_eq!(run(9), Context::InterruptSoftirq);
-    // A thread for softirqs is woken for those that have not run, not for the one that ran last.
-    let task = ring.now();
-    raise(3, No);
-    run(3);
-    assert_eq!(ring.softirqs_waker().context(), Context::UnknownSoftirq);
-    let interrupt = task.within(Context::InterruptSoftirq);
-    for kind in [1, 2] {
-        raise(kind, Hard);
-        assert_eq!(ring.softirqs_waker(), interrupt);
-    }
-    raise(4, No);
-    assert_eq!(ring.softirqs_waker().context(), Context::UnknownSoftirq);
-    run(1);
-    run(2);
-    assert_eq!(ring.softirqs_waker(), task.within(Context::Softirq));
-    enter();
-    assert_eq!(ring.softirqs_waker().context(), Context::UnknownSoftirq);
-    run(4);
-    // The task that raised it has left the CPU.
-    raise(1, No);
-    enter();
-    assert_eq!(run(1), Context::UnknownSoftirq);
-    // The CPU is idle since, and has the number of its last slice.
-    raise(1, No);
-    ring.enter_idle(1);
-    assert_eq!(run(1), Context::UnknownSoftirq);
-    // The task was preempted within the softirq: nobody knows which one it goes on with.
-    for is_idle in [false, true] {
-        enter();
-        raise(1, No);
-        assert_eq!(run(1), Context::Softirq);
-        if is_idle {
-            ring.enter_idle(1);
-        } else {
-            enter();
-        }
-        assert_eq!(softirq(), Context::UnknownSoftirq);
-    }
-    let next = enter();
-    // A thread for softirqs is a task like any other.
-    raise(1, Hard);
-    run_as(1, SoftirqOf::Thread);
-    assert_eq!(ring.waker(Softirq), next);
-    // Interrupts of the idle task.
-    ring.enter_idle(1);
-    assert_eq!(ring.waker(No).context(), Context::Idle);
-    assert_eq!(ring.waker(Hard).context(), Context::Interrupt);
-    raise(1, Hard);
-    assert_eq!(run(1), Context::InterruptSoftirq);
-    // Softirqs that do not exist.
-    raise(99, No);
-    assert_eq!(run(99), Context::UnknownSoftirq);
 }
 
 /// A ran from 10, was preempted at 20, got the CPU at 25 and woke B at 30; B waited until 37, and
@@ -294,32 +264,9 @@ fn a_chain_by_hand() {
     let found: Vec<_> = hops.iter().map(times).collect();
     assert_eq!(found, [(3, 0, 4, 0, 1), (2, 13, 7, 0, 1), (1, 15, 2, 5, 2)]);
     assert_eq!(hops[1].via, Context::Task);
-    // The interval begins within a slice, within a preemption, within a wait.
-    for (start, expected) in [
-        (
-            12,
-            vec![(3, 0, 4, 0, 1), (2, 13, 7, 0, 1), (1, 13, 0, 5, 2)],
-        ),
-        (22, vec![(3, 0, 4, 0, 1), (2, 13, 7, 0, 1), (1, 5, 0, 3, 1)]),
-        (33, vec![(3, 0, 4, 0, 1), (2, 13, 4, 0, 1)]),
-        (52, vec![(3, 0, 2, 0, 1)]),
-        (54, vec![(3, 0, 0, 0, 1)]),
-    ] {
-        let (walked, hops) = walk_all(&rings, c, start, 54);
-        assert_eq!(walked.end, End::Start, "{start}");
-        let found: Vec<_> = hops.iter().map(times).collect();
-        assert_eq!(found, expected, "{start}");
-    }
     // A sleep ends with the wakeup.
     let (_, hops) = walk_all(&rings, c, 12, 50);
     assert_eq!(hops[0].sum(), 0);
-    // What is overwritten is missing.
-    for _ in 0..15 {
-        rings[0].enter(&slice(9, Start::Woken, 60, 60, Link::UNKNOWN));
-    }
-    let (walked, hops) = walk_all(&rings, c, 6, 54);
-    assert_eq!((walked.end, walked.missing), (End::Overwritten, 14));
-    assert_eq!(hops.len(), 3);
 }
 
 #[test]
@@ -554,37 +501,25 @@ fn chains_of_a_simulation() {
     assert!(checked.get() > 1000, "only {} chains", checked.get());
 }
 
-#[test]
-fn sums_are_exact_whatever_the_slices_are() {
-    let mut runner = TestRunner::new(Config {
-        failure_persistence: None,
-        ..Config::with_cases(3000)
-    });
-    let any_slice = (
-        0..4_i32,
-        0..5_usize,
-        any::<u16>(),
-        any::<u16>(),
-        0..40_u64,
-        0..8_usize,
-    );
-    let slices = prop::collection::vec(any_slice, 1..40);
-    runner
-        .run(
-            &(slices, any::<u16>(), any::<u16>()),
-            |(slices, start, len)| {
-                let rings = vec![ring(0, 16)];
-                for (pid, kind, waiting, since, number, context) in slices {
-                    let link = Link::new(0, number).within(Context::ALL[context]);
-                    let (waiting, since) = (waiting.into(), since.into());
-                    rings[0].enter(&slice(pid, Start::ALL[kind], waiting, since, link));
-                }
-                let start = u64::from(start);
-                walk_all(&rings, rings[0].now(), start, start + u64::from(len));
-                Ok(())
-            },
-        )
-        .unwrap();
+proptest! {
+    #![proptest_config(Config { failure_persistence: None, ..Config::with_cases(3000) })]
+
+    #[test]
+    fn sums_are_exact_whatever_the_slices_are(
+        slices in prop::collection::vec(
+            (0..4_i32, 0..5_usize, any::<u16>(), any::<u16>(), 0..40_u64, 0..8_usize),
+            1..40,
+        ),
+        start: u16,
+        len: u16,
+    ) {
+        let rings = vec![ring(0, 16)];
+        for (pid, kind, waiting, since, number, context) in slices {
+            let link = Link::new(0, number).within(Context::ALL[context]);
+            rings[0].enter(&slice(pid, Start::ALL[kind], waiting.into(), since.into(), link));
+        }
+        walk_all(&rings, rings[0].now(), start.into(), u64::from(start) + u64::from(len));
+    }
 }
 
 fn sample(value: u64) -> Sample {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{any_duration, any_scheme, cpu_of, snapshot_of};
+use common::{cpu_of, snapshot_of};
 use proptest::prelude::*;
 use schedhist_engine::engine::{
     format::{text, Quoted, Scope},
@@ -204,43 +204,6 @@ fn golden_outlier() {
         .contains(" missing_ns 5 culprits 0 idle_cpu 5 idle_ns 320 distance node pid 42 "));
 }
 
-/// Names are the same wherever they are shown, and a cause is found by its number.
-#[test]
-fn names() {
-    for (number, metric) in Metric::ALL.into_iter().enumerate() {
-        assert_eq!(metric as usize, number);
-        let alone = |shown: &ShownMetric| shown.parts == [metric];
-        let shown = ShownMetric::ALL
-            .into_iter()
-            .find(alone)
-            .expect("each is shown");
-        assert_eq!(metric.name(), shown.name);
-    }
-    for (number, cause) in Cause::ALL.into_iter().enumerate() {
-        assert_eq!(cause as usize, number);
-    }
-    assert_eq!(
-        Cause::ALL.map(Cause::name),
-        [
-            "preempted",
-            "interruptible",
-            "uninterruptible",
-            "stopped",
-            "dead",
-            "wakeup",
-            "fork",
-            "idle",
-            "throttled",
-            "idle_wait",
-            "traced",
-            "parked",
-            "frozen",
-            "other"
-        ]
-    );
-}
-
-/// The longest possible text.
 #[test]
 fn what_is_refused_is_quoted() {
     let cut = format!("\"{}\"...", "1".repeat(64));
@@ -259,6 +222,7 @@ fn what_is_refused_is_quoted() {
     }
 }
 
+/// The longest possible text.
 #[test]
 fn an_outlier_is_not_too_long() {
     let task = Identity {
@@ -299,56 +263,6 @@ fn an_outlier_is_not_too_long() {
     // A `seq_file` that is full to the last byte counts as too small. One that is far larger wastes
     // memory.
     assert!((most + 1..2 * most).contains(&text::OUTLIER_MAX), "{most}");
-}
-
-/// Returns the words of the one line that begins with `key`.
-fn words<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
-    let mut lines = text
-        .lines()
-        .filter(|line| line.split(' ').next() == Some(key));
-    let line = lines.next().unwrap_or_default();
-    assert_eq!(lines.next(), None, "{key} is there twice");
-    line.split(' ').skip(1).collect()
-}
-
-fn bound(word: &str) -> u64 {
-    if word == "inf" {
-        u64::MAX
-    } else {
-        word.parse().expect("a number")
-    }
-}
-
-proptest! {
-    /// A parser gets back everything in the snapshot.
-    #[test]
-    fn parses_back(
-        scheme in any_scheme(),
-        durations in proptest::collection::vec(any_duration(), 0..100),
-    ) {
-        let snapshot = snapshot_of(scheme, &[cpu_of(scheme, &durations)]);
-        let text = histogram(ONCPU, Scope::Cpu(0), &snapshot);
-
-        prop_assert_eq!(text.lines().next(), Some("# schedhist histogram version 1"));
-        prop_assert_eq!(words(&text, "precision"), [scheme.precision().bits().to_string()]);
-        prop_assert_eq!(words(&text, "count"), [snapshot.count().to_string()]);
-        prop_assert_eq!(words(&text, "sum"), [snapshot.sum().to_string()]);
-        let (min, max) = (words(&text, "min").concat(), words(&text, "max").concat());
-        prop_assert_eq!(
-            snapshot.min().zip(snapshot.max()).map_or_else(Default::default, |(min, max)| (min.to_string(), max.to_string())),
-            (min, max)
-        );
-        for (quantile, bounds) in snapshot.quantiles() {
-            let found: Vec<u64> = words(&text, quantile.name).into_iter().map(bound).collect();
-            prop_assert_eq!(found, bounds.map_or_else(Vec::new, |it| vec![it.lower, it.upper]));
-        }
-        let mut buckets = text.lines().filter_map(|line| line.strip_prefix("bucket "));
-        for (bounds, count) in snapshot.buckets() {
-            let found: Vec<u64> = buckets.next().unwrap_or_default().split(' ').map(bound).collect();
-            prop_assert_eq!(found, [bounds.lower, bounds.upper, count]);
-        }
-        prop_assert_eq!(buckets.next(), None);
-    }
 }
 
 fn any_identity() -> impl Strategy<Value = Identity> {
