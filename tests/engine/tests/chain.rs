@@ -200,8 +200,9 @@ fn wakers() {
         ("t3 r3 ? s4 r4 ? r4 ?", "Softirq Softirq UnknownSoftirq"),
         // Raised in a hard interrupt, or in a softirq of one.
         ("h1 h1 r1 ? s2 r2 ?", "InterruptSoftirq InterruptSoftirq"),
-        // Raised by an interrupt and by the task: nobody knows for whom it wakes.
+        // Raised by an interrupt and by the task, or in two slices: nobody knows for whom it wakes.
         ("h1 t1 r1 ?", "UnknownSoftirq"),
+        ("t1 e t1 r1 ?", "UnknownSoftirq"),
         // What a timer does in a hard interrupt, and what it raises there.
         ("T ! h1 X ! r1 ?", "Timer Interrupt InterruptSoftirq"),
         // And in a softirq, and in what it raises there, now and in a later slice.

@@ -2,7 +2,7 @@
 
 //! The groups of keys and of names.
 
-use std::collections::{hash_map, HashMap};
+use std::collections::HashMap;
 
 use proptest::{collection::vec, prelude::*};
 
@@ -18,18 +18,25 @@ use schedhist_engine::{
 
 const SECRET: Secret = Secret::new([1, 2]);
 
+/// The number of entries of a table, that of the keys, and what happens to which key.
+type Use = (usize, u128, Vec<(bool, u128)>);
+
+/// Generates uses of a table that may be full, or of one with many buckets.
+fn any_use() -> impl Strategy<Value = Use> {
+    let any = |size, keys, most| (size, Just(keys), vec((any::<bool>(), 0..keys), 0..most));
+    prop_oneof![any(0..20_usize, 20, 200), any(200..201, 150, 2000)]
+}
+
 proptest! {
     /// The table is a map, however full it is and whatever is removed from it.
     #[test]
-    fn is_a_map(
-        size in 0_usize..20,
-        steps in vec((any::<bool>(), 0_u128..20, 0_u32..1000), 0..200),
-    ) {
+    fn is_a_map((size, keys, steps) in any_use()) {
         let mut index = Index::new(vec![None; size], SECRET);
         let mut model = HashMap::new();
-        for (is_insertion, key, number) in steps {
-            // Far apart, as IDs and names are.
-            let key = key * 0x0123_4567_89ab_cdef_0123;
+        // Far apart, as IDs and names are.
+        let key = |number: u128| number * 0x0123_4567_89ab_cdef_0123;
+        for (number, (is_insertion, of)) in (0..).zip(steps) {
+            let key = key(of);
             if !is_insertion {
                 index.remove(key);
                 model.remove(&key);
@@ -40,27 +47,9 @@ proptest! {
                     model.insert(key, group(number));
                 }
             }
-            for key in (0..20).map(|key| key * 0x0123_4567_89ab_cdef_0123) {
-                prop_assert_eq!(index.find(key), model.get(&key).copied());
-            }
+            prop_assert_eq!(index.find(key), model.get(&key).copied());
         }
-    }
-
-    /// The same for a table of many buckets, in which keys come and go.
-    #[test]
-    fn a_large_table_is_a_map(steps in vec((any::<bool>(), 0_u128..150), 0..2000)) {
-        let mut index = Index::new(vec![None; 200], SECRET);
-        let mut model = HashMap::new();
-        for (is_insertion, key) in steps {
-            if !is_insertion {
-                index.remove(key);
-                model.remove(&key);
-            } else if let hash_map::Entry::Vacant(place) = model.entry(key) {
-                prop_assert!(index.insert(key, group(key as u32)));
-                place.insert(group(key as u32));
-            }
-        }
-        for key in 0..150 {
+        for key in (0..keys).map(key) {
             prop_assert_eq!(index.find(key), model.get(&key).copied());
         }
     }
@@ -110,36 +99,6 @@ fn neighbouring_keys_are_spread() {
     for step in [1, 2, 64, 1 << 32, 1 << 64] {
         assert_spread((0..4095).map(|number| 1000 + number * step));
     }
-}
-
-/// Names of threads that all had the same hash when it had no secret.
-#[test]
-fn names_are_not_made_to_collide() {
-    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
-
-    fn old_hash(key: u128) -> u64 {
-        let low = (key as u64).wrapping_mul(GOLDEN_RATIO);
-        (low.rotate_left(29) ^ (key >> 64) as u64).wrapping_mul(GOLDEN_RATIO) >> 32
-    }
-
-    // Any 8 bytes and 7 that follow from them: these must be those of a name, with no NUL but at
-    // the end.
-    let names = (1_u64..).filter_map(|number| {
-        let low = number.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        let high = low.wrapping_mul(GOLDEN_RATIO).rotate_left(29);
-        let key = (u128::from(high) << 64) | u128::from(low);
-        let (last, name) = key
-            .to_be_bytes()
-            .split_first()
-            .map(|(a, b)| (*a, b.to_vec()))?;
-        (last == 0 && !name.contains(&0)).then_some(key)
-    });
-    let mut keys: Vec<u128> = names.take(5000).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys.truncate(4095);
-    assert!(keys.iter().all(|key| old_hash(*key) == old_hash(keys[0])));
-    assert_spread(keys.into_iter());
 }
 
 /// However the keys are chosen, no more of them than have room in two buckets make searches longer:

@@ -137,28 +137,8 @@ fn a_rule_is_shown_on_one_line() {
 }
 
 #[test]
-fn globs() {
+fn globs_with_sets_and_escapes() {
     for (glob, name, is_match) in [
-        ("", "", true),
-        ("", "a", false),
-        ("a", "a", true),
-        ("a", "", false),
-        ("a", "ab", false),
-        ("ab", "a", false),
-        ("*", "", true),
-        ("*", "anything", true),
-        ("a*", "a", true),
-        ("a*", "b", false),
-        ("*b", "ab", true),
-        ("*b", "abb", true),
-        ("*b", "abc", false),
-        ("a*b*c", "a1b2b3c", true),
-        ("a*b*c", "a1c2b3", false),
-        ("**", "x", true),
-        ("?", "", false),
-        ("?", "x", true),
-        ("?*?", "x", false),
-        ("?*?", "xy", true),
         ("[abc]", "b", true),
         ("[abc]", "d", false),
         ("[a-c]x", "bx", true),
@@ -195,15 +175,32 @@ fn naive(glob: &[u8], name: &[u8]) -> bool {
     }
 }
 
-proptest! {
-    #[test]
-    fn a_glob_is_as_the_naive_one(
-        glob in vec(select(b"**?ab".to_vec()), 0..8),
-        name in vec(select(b"ab".to_vec()), 0..10),
-    ) {
-        prop_assert_eq!(matches_glob(&glob, &name), naive(&glob, &name));
+/// Returns the text with this number of all that have only these letters, the shortest first.
+fn text(letters: &[u8], mut number: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    while number != 0 {
+        number -= 1;
+        text.push(letters[number % letters.len()]);
+        number /= letters.len();
     }
+    text
+}
 
+/// Any of up to five letters.
+#[test]
+fn a_glob_is_as_the_naive_one() {
+    for glob in (0..1365).map(|number| text(b"*?ab", number)) {
+        for name in (0..63).map(|number| text(b"ab", number)) {
+            assert_eq!(
+                matches_glob(&glob, &name),
+                naive(&glob, &name),
+                "{glob:?} {name:?}"
+            );
+        }
+    }
+}
+
+proptest! {
     #[test]
     fn any_bytes_are_a_glob_and_a_command_or_not(
         text in vec(any::<u8>(), 0..40),

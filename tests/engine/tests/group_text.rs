@@ -5,7 +5,7 @@
 mod grouped;
 
 use grouped::{group, kernel, user, Groups};
-use proptest::{collection::vec, prelude::*};
+use proptest::prelude::*;
 use schedhist_engine::engine::{
     format::groups::{self, Head},
     group::{
@@ -14,7 +14,7 @@ use schedhist_engine::engine::{
         records::GroupMetric,
         rule::Rule,
         slices::GroupSlices,
-        task_group::{Group, TaskGroup},
+        task_group::TaskGroup,
         totals::GroupTotals,
     },
     histogram::bucket::Scheme,
@@ -221,17 +221,6 @@ fn golden_histograms() {
     );
 }
 
-/// The longest wait has the name of the task that waited.
-#[test]
-fn the_worst_wait_is_of_the_task_that_got_the_cpu() {
-    let mut out = String::new();
-    let [_, runq, _] = example().histograms(1);
-    groups::histogram(&mut out, GroupMetric::Runq, group(1), b"a", &runq).expect("all is taken");
-    let lines = "max 30000\nmax_cpu 3\nmax_time 30001\nmax_pid 2\nmax_prio 120\n\
-                 max_comm next \\x5c\\x0a\\x7f\n";
-    assert!(out.contains(lines), "{out}");
-}
-
 fn row(groups: &Groups, number: u32, neighbour: Option<&[u8]>) -> String {
     let mut out = String::new();
     let (totals, histograms) = (totals(groups, number), groups.histograms(number));
@@ -285,13 +274,6 @@ fn shares_of_waits() {
 
     for (waits, expected) in [
         ([0, 0, 0, 0], [0, 0, 0, 0]),
-        ([1, 0, 0, 0], [100, 0, 0, 0]),
-        ([0, 0, 0, 99], [0, 0, 0, 100]),
-        ([0, 0, 100, 0], [0, 0, 100, 0]),
-        ([1, 1, 0, 0], [50, 50, 0, 0]),
-        ([1, 1, 1, 0], [33, 33, 33, 0]),
-        ([99, 100, 0, 0], [49, 50, 0, 0]),
-        ([1_000, 99, 0, 0], [90, 9, 0, 0]),
         ([1, 99_999, 0, 0], [0, 99, 0, 0]),
         ([HUGE, 0, 0, 0], [100, 0, 0, 0]),
         ([HUGE / 2, HUGE / 2, 0, 0], [50, 50, 0, 0]),
@@ -317,45 +299,6 @@ proptest! {
     fn shares_never_overflow(waits in prop::array::uniform4(any::<u64>())) {
         let waits = waits.map(|wait| wait.min((1 << 63) - 1));
         prop_assert!(shares(waits).into_iter().all(|share| share <= 100));
-    }
-}
-
-/// The maximum length of a group's line besides its name: all names of values, and 44 numbers of at
-/// most 39 digits.
-const MAX: usize = 3072;
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// Each text is of one line, however large the numbers and strange the names are.
-    #[test]
-    fn lines_are_not_longer_than_stated(
-        name in vec(any::<u8>(), 0..300),
-        values in vec(prop_oneof![any::<u64>(), Just(u64::MAX)], 1..20),
-    ) {
-        let last = u32::try_from(Group::MAX - 1).expect("it is small");
-        let groups = Groups::new(2, Scheme::DEFAULT);
-        for value in values {
-            let value = value.min((1 << 63) - 1);
-            groups.wait(1, user(last), value);
-            groups.observer().preempted(user(last), value);
-            groups.sample(Metric::Oncpu, value, u64::MAX);
-            groups.sample(Metric::Offcpu, value, u64::MAX);
-        }
-        let text = line(&groups, 1, &name);
-        prop_assert!(text.len() <= MAX + 4 * name.len());
-        prop_assert_eq!(text.lines().count(), 1);
-        prop_assert!(text.trim_end_matches('\n').bytes().all(|byte| (b' '..=b'~').contains(&byte)));
-
-        let mut text = String::new();
-        let waits = (u64::MAX, u128::MAX);
-        groups::neighbour(&mut text, group(last), group(last), waits, &name).expect("all is taken");
-        prop_assert!(text.len() <= 256 + 4 * name.len());
-        prop_assert_eq!(text.lines().count(), 1);
-
-        let text = row(&groups, 1, Some(&name));
-        prop_assert!(text.len() <= 256 + 4 * (name.len() + NAME.len()));
-        prop_assert_eq!(text.lines().count(), 1);
     }
 }
 

@@ -18,6 +18,7 @@ use schedhist_engine::engine::idle::{
     Distance,
 };
 use schedhist_engine::engine::switch::sample::Cause;
+use schedhist_engine::testing::next_random;
 use WaitPart::{Busy, LlcIdle, OwnIdle, RemoteIdle, Unknown, Waited};
 
 /// What a CPU did.
@@ -42,11 +43,7 @@ struct Random(u64);
 impl Random {
     /// Returns a number below `end`.
     fn below(&mut self, end: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
+        (next_random(&mut self.0) >> 33) % end
     }
 
     fn cpu(&mut self) -> Cpu {
@@ -466,14 +463,16 @@ fn sums_add_up() {
 
 #[test]
 fn texts_name_each_part() {
+    const S: u64 = 2_000_000_000;
+
     let sums = WaitSums([
         3,
-        2_000_000_015,
+        S + 15,
         1,
         2,
         3,
         4,
-        2_000_000_005,
+        S + 5,
         1,
         6,
         0,
@@ -483,7 +482,7 @@ fn texts_name_each_part() {
         0,
         0,
         2,
-        2_000_000_009,
+        S + 9,
     ]);
     let mut text = String::new();
     text::long_waits_head(&mut text, 0).expect("a String takes all");

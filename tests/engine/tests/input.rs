@@ -48,17 +48,7 @@ fn single_words() {
     for (name, _) in METRICS.iter().chain(&ACTIONS) {
         check(name.as_bytes());
     }
-    for text in [
-        "0",
-        "1",
-        "2",
-        "+1",
-        "-1",
-        "01",
-        "1000000000",
-        "1000000001",
-        "",
-    ] {
+    for text in "0 1 2 +1 -1 01 1000000000 1000000001 ".split(' ') {
         check(text.as_bytes());
     }
     for number in [u128::from(u64::MAX), 1 << 64] {
