@@ -91,14 +91,34 @@ in_root() {
 	(enter_root "$@")
 }
 
+# build_step WHAT LOG COMMAND...: like step, for compilers: if COMMAND fails, shows all of its output, and exits with
+# its status.
+build_step() {
+	local log=$LOGS/$2.log start=$SECONDS rc=0
+	mkdir -p "$LOGS"
+	printf 'schedhist: %s: %s ... ' "$ME" "$1" >&2
+	run_interruptible "${@:3}" >"$log" 2>&1 </dev/null || rc=$?
+	if ((rc)); then
+		printf 'failed\n' >&2
+		cat "$log" >&2
+		exit "$rc"
+	fi
+	printf '%d s\n' $((SECONDS - start)) >&2
+}
+
 APT_ENVIRONMENT=()	# for apt_in_root
+
+# Sets $proxy to options of apt-get for the host's proxy.
+set_proxy() {
+	mapfile -t proxy < <(apt-config dump --no-empty --format '-oAcquire::%f=%v%n' \
+		Acquire::http::Proxy Acquire::https::Proxy 2>/dev/null |
+		sed -n 's/^-oAcquire::Acquire/-oAcquire/p')
+}
 
 # apt_in_root ARGUMENTS...: apt-get inside the root, through the host's proxy.
 apt_in_root() {
 	local proxy=()
-	mapfile -t proxy < <(apt-config dump --no-empty --format '-oAcquire::%f=%v%n' \
-		Acquire::http::Proxy Acquire::https::Proxy 2>/dev/null |
-		sed -n 's/^-oAcquire::Acquire/-oAcquire/p')
+	set_proxy
 	# Guests need no initramfs of Debian's.
 	in_root env --chdir="${APT_FOLDER:-/}" "${APT_ENVIRONMENT[@]}" DEBIAN_FRONTEND=noninteractive INITRD=No apt-get -qq -y \
 		-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 \
