@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# How the parts of the benchmark begin that count instructions in guests: they take no arguments. To be
-# sourced; goes to the top of the tree.
+# How the parts of the benchmark begin that count instructions: they take no arguments. To be sourced; goes to
+# the top of the tree.
 
 # shellcheck source=scripts/cli.sh
 . "${BASH_SOURCE[0]%/*}/../../scripts/cli.sh"
