@@ -259,10 +259,6 @@ kdir_no_tools() {
 kdir_usage() {
 	run 2 scripts/check-kdir
 	says "one KDIR is needed" "scripts/check-kdir --help"
-	run 2 scripts/check-kdir --fast
-	says "unknown option --fast"
-	run 0 scripts/check-kdir --help
-	says "Usage: scripts/check-kdir KDIR"
 }
 
 # make must run check-kdir first, and stop if that fails.
@@ -275,7 +271,8 @@ make_refuses() {
 }
 
 # scripts/bed/build must refuse what make refuses.
-build_asks() {
+kdir_build() {
+	sed -i 's/^CONFIG_SCHED_INFO=y//' "$kdir/include/config/auto.conf"
 	mkdir -p "$work/other"
 	cp -r Makefile Kbuild src include scripts "$work/other"
 	# shellcheck disable=SC2016 # for the other shell
@@ -283,11 +280,6 @@ build_asks() {
 		mount --bind "$1" "$2" && exec scripts/bed/build' sh "$kdir/include/config/auto.conf" \
 		"$stock_headers/include/config/auto.conf"
 	says "built without CONFIG_SCHED_INFO"
-}
-
-kdir_build() {
-	sed -i 's/^CONFIG_SCHED_INFO=y//' "$kdir/include/config/auto.conf"
-	build_asks
 }
 
 # kdir COMMAND...: runs COMMAND with a build folder that has no defect.
