@@ -6,7 +6,8 @@
 debugfs=/sys/kernel/debug/schedhist
 tracing=/sys/kernel/tracing
 
-nothing() { :; }
+# status KEY: prints a value of the file status.
+status() { awk -v key="$1" '$1 == key { print $2 }' "$debugfs/status"; }
 
 group_modules() {
 	row "C module: empty probes" "insmod $SCHEDHIST_WITH/bench_empty.ko" "rmmod bench_empty"
@@ -30,21 +31,18 @@ schedhist_on() {
 }
 
 schedhist_off() {
-	local count
-	count=$(awk '$1 == "switches" { print $2 }' "$debugfs/status")
-	seen "$count"
+	seen "$(status switches)"
 	rmmod schedhist
 }
 
 disabled_on() {
 	insmod "$SCHEDHIST_KO"
 	echo 0 > "$debugfs/enable"
-	switches_before=$(awk '$1 == "switches" { print $2 }' "$debugfs/status")
+	switches_before=$(status switches)
 }
 
 disabled_off() {
-	[[ $(awk '$1 == "switches" { print $2 }' "$debugfs/status") == "$switches_before" ]] ||
-		fail "it counts"
+	[[ $(status switches) == "$switches_before" ]] || fail "it counts"
 	rmmod schedhist
 }
 
@@ -73,9 +71,7 @@ event_on() {
 
 # event_off EVENT
 event_off() {
-	local count
-	count=$(entries)
-	seen "$count"
+	seen "$(entries)"
 	echo 0 > "$tracing/events/schedhist/$1/enable"
 	echo > "$tracing/trace"
 	rmmod schedhist
@@ -87,7 +83,7 @@ threshold_on() {
 }
 
 threshold_off() {
-	[[ $(awk '$1 == "outliers" { print $2 }' "$debugfs/status") == 0 ]] || fail "the threshold was exceeded"
+	[[ $(status outliers) == 0 ]] || fail "the threshold was exceeded"
 	schedhist_off
 }
 

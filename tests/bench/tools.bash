@@ -118,10 +118,8 @@ runqlat_by_cgroup_on() {
 	runqlat_on -c /sys/fs/cgroup
 }
 runqlat_off() { ran 1; stop; counts "$out.0" all; }
-cpudist_on() { start Tracing cpudist-libbpf; }
+cpudist_on() { start Tracing cpudist-libbpf "$@"; }
 cpudist_off() { ran 1; stop; counts "$out.0"; }
-offcpu_on() { start Tracing cpudist-libbpf -O; }
-offcpu_off() { ran 1; stop; counts "$out.0"; }
 # A threshold that no wait reaches, so that it prints nothing.
 runqslower_on() { start Tracing runqslower-libbpf 10000000; }
 runqslower_off() { ran 1; stop; }
@@ -129,7 +127,7 @@ runqslower_off() { ran 1; stop; }
 three_on() {
 	runqlat_on
 	cpudist_on
-	offcpu_on
+	cpudist_on -O
 }
 
 three_off() { ran 3; stop; counts "$out.0" all; counts "$out.1"; counts "$out.2"; }
@@ -139,7 +137,7 @@ group_libbpf() {
 	row "runqlat -P (libbpf-tools)" "runqlat_on -P" runqlat_off
 	row "runqlat -c (libbpf-tools)" runqlat_by_cgroup_on runqlat_off
 	row "cpudist (libbpf-tools)" cpudist_on cpudist_off
-	row "cpudist -O (libbpf-tools)" offcpu_on offcpu_off
+	row "cpudist -O (libbpf-tools)" "cpudist_on -O" cpudist_off
 	row "runqslower (libbpf-tools)" runqslower_on runqslower_off
 }
 
