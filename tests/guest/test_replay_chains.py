@@ -28,8 +28,8 @@ def check(*command):
     for difference in result.differences[:10]:
         note(difference)
     within("chains", 20, result.chains)
-    within("hops that agree", 0.995 * result.hops, result.hops_agree)
-    within("chains that agree", 0.97 * result.chains, result.chains_agree)
+    within("hops that agree", 0.995 * result.hops - 1, result.hops_agree)
+    within("chains that agree", 0.97 * result.chains - 1, result.chains_agree)
     # These ends are taken as they are.
     cut_short = result.ends["overwritten"] + result.ends["limit"]
     within("chains that are cut short", 0, cut_short, 1 + 0.02 * result.chains)
@@ -41,26 +41,14 @@ def test_replay_chains_messages():
 
 
 @allow(900)
-def test_replay_chains_pipe():
-    check("perf", "bench", "sched", "pipe", "--loop", "1000000")
-
-
-@allow(900)
 def test_replay_chains_tcp():
     run("ip", "link", "set", "lo", "up")
     check(*STRESS, "--sock", "2", "--sock-domain", "ipv4")
 
 
 @allow(900)
-def test_replay_chains_futexes():
-    check(*STRESS, "--futex", "2", "--mutex", "1")
-
-
-@allow(900)
-def test_replay_chains_timers():
-    check(*STRESS, "--nanosleep", "1", "--timerfd", "1", "--itimer", "1")
-
-
-@allow(900)
-def test_replay_chains_forks():
-    check(*STRESS, "--fork", "2")
+def test_replay_chains_mixed():
+    # By default the timers expire every microsecond, which leaves no time for much else.
+    kinds = "futex", "mutex", "nanosleep", "fork", "timerfd", "itimer"
+    rates = "--timerfd-freq", "10000", "--itimer-freq", "10000"
+    check(*STRESS, *(word for kind in kinds for word in (f"--{kind}", "1")), *rates)

@@ -224,7 +224,8 @@ def record(folder: Path, command: list[str], seconds: float) -> None:
         begin = time.monotonic()
         number = 0
         # A guest that its host seldom runs has few outliers in that time.
-        while (past := time.monotonic() - begin) < seconds or status("outliers") < 100 and past < seconds + 30:
+        while ((past := time.monotonic() - begin) < seconds or number < 5
+               or status("outliers") < 100 and past < seconds + 30):
             (folder / f"raw{number}").write_bytes(raw.read())
             number += 1
             time.sleep(0.01)
