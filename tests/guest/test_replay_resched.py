@@ -2,10 +2,9 @@
 """Requests to reschedule are those that a reference finds in the kernel's tracepoints: see replay/resched.py."""
 
 import shutil
-import time
 
-from harness.test import (HAS_RESCHED, WORK, about_numbers, allow, check_laws, eq, histogram, load, measure, messages, note,
-                          reset, skip, start, status, within)
+from harness.test import (HAS_RESCHED, WORK, about_numbers, allow, check_laws, count, eq, histogram, load, measure,
+                          messages, note, reset, skip, start, status, wait_until, within)
 from replay import resched
 from test_resched import hogs, preempt
 
@@ -48,19 +47,20 @@ def check(work):
     eq("samples that differ", wrong, [])
     within("samples", 50, len(result.samples))
     within("undecided", 0, result.undecided, 2 + len(result.samples) // 100)
+    return result
 
 
-def crowd():
-    """Hogs that are preempted, tasks that sleep, and such as are forked."""
+def crowd(lazy=0):
+    """Hogs that are preempted, tasks that sleep, and such as are forked; with so many lazy requests."""
     hogs(2, 0)
     start("stress-ng", "--temp-path", "/tmp", "--quiet", "--timeout", "60", "--nanosleep", "1", "--fork", "1")
-    time.sleep(0.4)
+    wait_until("samples", lambda: count("resched_lazy") >= lazy and count("resched") + count("resched_lazy") >= 60)
 
 
 @allow(900)
 def test_replay_resched_lazy():
     preempt("lazy")
-    check(crowd)
+    check(lambda: crowd(10))
 
 
 @allow(900)
@@ -71,4 +71,5 @@ def test_replay_resched_full():
 
 @allow(900)
 def test_replay_resched_messages():
-    check(lambda: messages(1))
+    result = check(lambda: messages(1))
+    within("requests to idle CPUs", 1, result.ends["resched_idle"])
