@@ -48,13 +48,6 @@ def test_replay_messaging():
 
 
 @allow(900)
-def test_replay_pipe():
-    begin(*PIPE, "1")
-    compare(*PIPE, "3000")
-    check_laws()
-
-
-@allow(900)
 def test_replay_stress():
     begin()
     compare("stress-ng", "--temp-path", "/tmp", "--quiet", "--switch", "2", "--timeout", "2")
@@ -62,26 +55,13 @@ def test_replay_stress():
 
 
 @allow(900)
-def test_replay_forks():
-    """Children that only exit, more of them than CPUs: first waits, last switches, zombies."""
-    code = """import os
-for _ in range(60):
-    for _ in range(5):
-        os.fork() or os._exit(0)
-    for _ in range(5):
-        os.wait()"""
-    begin()
-    compare("python3", "-c", code)
-    check_laws()
-
-
-@allow(900)
 def test_replay_pids():
-    """Reused PIDs inherit nothing: the reference identifies each task by its fork."""
+    """First waits, last switches, zombies; reused PIDs inherit nothing: the reference identifies each task by its
+    fork."""
     storm = helper("storm")
     begin()
     keep_pids(150)
-    compare(storm, "250")
+    compare(storm, "400")
     check_laws()
 
 
@@ -114,7 +94,8 @@ def test_replay_sees():
     """The comparison detects errors: one sample in a wrong bucket, one sample too many, a sum that is off by
     0.1 s, and a wrong counter."""
     begin(*PIPE, "1")
-    compare(*PIPE, "500")
+    compare(*PIPE, "1000")
+    check_laws()
     file = FOLDER / "after/per_cpu/cpu0/hist/offcpu"
     lines = file.read_text().splitlines()
     found = Histogram(file.read_text())
