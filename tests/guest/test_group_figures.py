@@ -12,8 +12,8 @@ from pathlib import Path
 
 from harness import cgroup
 from harness.groups import Group, begin, check_group_laws, groups
-from harness.test import (CULPRITS, WORK, Wrong, about_numbers, eq, load, measure, note, run, spawn, value, within,
-                          write_file)
+from harness.test import (CULPRITS, WORK, Wrong, about_numbers, eq, load, measure, note, run, spawn, switches_of, value,
+                          within, write_file)
 from harness.trace import Instance
 
 # --- processes and threads ---
@@ -72,10 +72,9 @@ class Workers:
         found = {}
         for pid, tids in self.tids.items():
             for tid in tids:
-                folder = Path(f"/proc/{pid}/task/{tid}")
-                status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
-                found[tid] = (int(status["voluntary_ctxt_switches"]), int(status["nonvoluntary_ctxt_switches"]),
-                              int((folder / "schedstat").read_text().split()[0]))
+                voluntary, involuntary = switches_of(tid)
+                schedstat = Path(f"/proc/{pid}/task/{tid}/schedstat").read_text()
+                found[tid] = voluntary, involuntary, int(schedstat.split()[0])
         return found
 
     def members(self, mode: str) -> dict[str, list[int]]:

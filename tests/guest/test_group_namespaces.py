@@ -10,7 +10,8 @@ import sys
 from harness import cgroup
 from harness.cgroup import BASE
 from harness.groups import names, rules
-from harness.test import DEBUGFS, WORK, Wrong, eq, fails, load, run, spawn, start, stop, value, wait_until, write
+from harness.test import (DEBUGFS, WORK, Wrong, eq, fails, load, run, spawn, start, state_of, stop, value, wait_until,
+                          write)
 
 
 def has_rule(text):
@@ -81,12 +82,7 @@ def test_group_leader_gone():
 threading.Thread(target=time.sleep, args=(300,)).start()
 ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)"""
     pid = start(sys.executable, "-SE", "-c", leave).pid
-
-    def state():
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-            return stat.read().rpartition(") ")[2][0]
-
-    wait_until("its first thread to end", lambda: state() == "Z")
+    wait_until("its first thread to end", lambda: state_of(pid) == "Z")
     write("group_by", f"process {pid}")
     write("group_by", "list")
     write("group_rules", f"add it pid {pid}")

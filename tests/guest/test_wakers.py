@@ -2,12 +2,10 @@
 """Wakeups that come when nobody expects them: see tests/helpers/overtake.c and selfwake.c."""
 
 import os
-import re
 import time
-from pathlib import Path
 
 from harness.test import (EVENTFS, OF_LOADED, check_laws, eq, load_all, load_helper, measure, needs, note, parameter,
-                          status, write_file)
+                          state_of, status, switches_of, wait_until, write_file)
 from harness.trace import hits
 
 SLEEP = "wakeup", "offcpu", "blocked"
@@ -17,6 +15,17 @@ def count_sleeps(pid):
     """Counts the events of the sleeps of a task from now on."""
     for event in SLEEP:
         write_file(EVENTFS / event / "trigger", f"hist:keys=pid if pid == {pid}")
+
+
+def sleeps_at_rest(pid):
+    """Returns how often a task has blocked, as the kernel counts, once it sleeps and goes on to."""
+    def rests():
+        before = switches_of(pid)
+        time.sleep(0.5)
+        return state_of(pid) == "S" and switches_of(pid) == before
+
+    wait_until("the sleeper to sleep", rests)
+    return switches_of(pid)[0]
 
 
 def assert_sleeps(number):
@@ -55,11 +64,6 @@ def test_selfwake():
     def told(name):
         return int(parameter("selfwake", name))
 
-    def sleeps():
-        """Returns how often the sleeper has blocked, as the kernel counts."""
-        text = Path(f"/proc/{sleeper}/status").read_text()
-        return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", text, re.MULTILINE)[1])
-
     needs("hist")
     load_helper("selfwake")
     sleeper = told("sleeper_pid")
@@ -68,15 +72,13 @@ def test_selfwake():
     # A sleep that began before measuring did is not a sample.
     while told("wakeups") <= 2:
         self_wake(1000)
-    time.sleep(0.5)
+    sleeps_at_rest(sleeper)
     count_sleeps(sleeper)
-    before, inside = sleeps(), told("inside")
+    before, inside = sleeps_at_rest(sleeper), told("inside")
     # The rate of the interrupts depends on the machine and the host.
     while told("inside") - inside < int(os.environ.get("SELFWAKE_INSIDE", 100)):
         self_wake(20000)
-    # The sleeper needs time to sleep again.
-    time.sleep(0.5)
-    asleep = sleeps() - before
+    asleep = sleeps_at_rest(sleeper) - before
     note(f"{told('self_wakeups')} self-wakeups, {asleep} sleeps of another task,"
          f" {told('inside') - inside} of them ended from within the probe")
     assert_sleeps(asleep)

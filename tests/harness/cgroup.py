@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from .ktap import skip
 from .process import call, succeeds, write_file
 
 ROOT = Path("/sys/fs/cgroup")
@@ -38,6 +39,19 @@ def make(*names: str) -> list[Path]:
     for name in names:
         (BASE / name).mkdir(parents=True, exist_ok=True)
     return [BASE / name for name in names]
+
+
+def with_quota(name: str, quota: str) -> Path:
+    """Makes a cgroup with a quota: see cpu.max. Skips the test if the kernel knows none."""
+    if "cpu" not in (ROOT / "cgroup.controllers").read_text().split():
+        skip("the controller cpu is not in cgroup2")
+    for folder in ROOT, BASE:
+        write_file(folder / "cgroup.subtree_control", "+cpu")
+    [folder] = make(name)
+    if not (folder / "cpu.max").exists():
+        skip("the kernel has no CONFIG_CFS_BANDWIDTH")
+    write_file(folder / "cpu.max", quota)
+    return folder
 
 
 def clone_into(folder: Path) -> int:

@@ -4,6 +4,7 @@
 import ctypes
 import marshal
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -160,6 +161,12 @@ def as_nobody(function: Callable[..., Any], *arguments: Any) -> Any:
 def state_of(pid: int) -> str:
     """Returns the state of a task, as in /proc/PID/stat."""
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2][0]
+
+
+def switches_of(task: int) -> list[int]:
+    """Returns how often a task has left its CPU, of its own accord and otherwise, as the kernel counts."""
+    text = Path(f"/proc/{task}/status").read_text(errors="replace")
+    return [int(number) for number in re.findall(r"voluntary_ctxt_switches:\s+(\d+)", text)]
 
 
 def task_ids() -> list[int]:
