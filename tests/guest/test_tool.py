@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import NoReturn
 
 from harness import cgroup
 from harness.listeners import Listener
-from harness.test import (DEBUGFS, IS_RT, METRICS, TREE, Wrong, about_numbers, allow, busy, cpus, defer, eq,
-                          expedite_rcu, histogram, load, measure, messages, note, run, skip, spawn, start, status,
-                          switches_of_kernel, unload, value, wait_until, within, write)
+from harness.test import (DEBUGFS, IS_RT, METRICS, Wrong, about_numbers, allow, busy, cpus, defer, eq, expedite_rcu,
+                          histogram, load, measure, messages, note, run, skip, spawn, start, status, switches_of_kernel,
+                          unload, value, wait_until, within, write)
 from harness.tool import (TOOL, Job, Table, begin, ends, grouped_by, narrow, need, objects, one_table, says,
                           soon_grouped_by, tables, tool)
 from harness.trace import enable
@@ -145,8 +144,8 @@ def test_tool_figures():
     tool("ctl", "threshold_ns/runq", "none")
 
 
-def check_intervals(text: str, count: int, seconds: float) -> None:
-    """Asserts that there are so many intervals, and that the laws hold in them."""
+def check_intervals(text: str, count: int, seconds: float, begun: float) -> None:
+    """Asserts that there are so many intervals since a time, and that the laws hold in them."""
     found = objects(text)
     eq("intervals", len(found), 2 * count)
     spans = [counters["span_ns"] / 1e9 for counters in found[1::2]]
@@ -155,7 +154,7 @@ def check_intervals(text: str, count: int, seconds: float) -> None:
         within("switches", 10, counters["switches"])
     # If the host is busy, one interval may be longer, and the next one shorter.
     whole = count * seconds
-    if min(spans) <= 0 or not 0.9 * whole < sum(spans) < 20 * whole:
+    if min(spans) <= 0 or not 0.9 * whole < sum(spans) < 1.01 * (time.monotonic() - begun):
         raise Wrong(f"intervals of {spans} s")
 
 
@@ -163,12 +162,14 @@ def test_tool_intervals():
     """Intervals add up, and ^C ends the last one early: it prints what there is."""
     begin()
     with busy():
-        check_intervals(tool("hist", "0.5", "3", "-j").out, 3, 0.5)
+        begun = time.monotonic()
+        check_intervals(tool("hist", "0.5", "3", "-j").out, 3, 0.5, begun)
+        begun = time.monotonic()
         one = Job("hist", "-j", "100")
         # It has read what the interval begins with.
         one.wait()
         time.sleep(1.5)
-        check_intervals(one.interrupt().out, 1, 1.5)
+        check_intervals(one.interrupt().out, 1, 1.5, begun)
     says(tool().out, "laws ok")
     # A reader that reads loses nothing for others.
     one = Job("hist", "100")
@@ -245,21 +246,6 @@ def test_tool_peers():
                 raise
 
 
-@allow(1800)
-def test_tool_peers_bcc():
-    """BCC's own tools count the same, and one program parses both tables."""
-    about_numbers()
-    if not os.environ["SCHEDHIST_THOROUGH"]:
-        skip("BCC compiles its programs for minutes: tests/guest/run --thorough")
-    if not os.access("/usr/sbin/runqlat-bpfcc", os.X_OK):
-        skip("bpfcc-tools is not installed")
-    begin()
-    for name in ("runqlat", "cpudist"):
-        peer = [sys.executable, str(TREE / "tests/bcc_tool.py"), f"/usr/sbin/{name}-bpfcc"]
-        *found, _ = pair(peer, [str(TOOL), name], 400)
-        near(f"{name} of BCC", *found, 0)
-
-
 # --- groups ---
 
 
@@ -280,18 +266,18 @@ def sleep_on(cpu: int, out: Path) -> NoReturn:
 
 def check_split(pid: int, tids: list[str], said: dict[str, str]) -> None:
     """Asserts that the tables of a process, processes, threads and namespaces are those of the sleeper."""
-    within("samples of one process", 20, sum(one_table(said["one"]).values()), 100_000)
+    within("samples of one process", 1, sum(one_table(said["one"]).values()), 100_000)
     found = tables(said["pids"])
     if len(found) < 3 or any(not re.fullmatch(r"pid = \d+", head) for head in found):
         raise Wrong(f"the tables of -P are {list(found)}")
-    within("samples of it among others", 10, sum(found[f"pid = {pid}"].values()), 100_000)
+    within("samples of it among others", 1, sum(found[f"pid = {pid}"].values()), 100_000)
     found = tables(said["tids"])
     eq("threads", sorted(found), sorted(f"tid = {tid}" for tid in tids))
     for tid in tids:
-        within(f"samples of thread {tid}", 4, sum(found[f"tid = {tid}"].values()), 100_000)
+        within(f"samples of thread {tid}", 1, sum(found[f"tid = {tid}"].values()), 100_000)
     found = tables(said["pidnss"])
     inode = re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
-    within("samples of its namespace", 10, sum(found[f"pidns = {inode}"].values()), 1_000_000)
+    within("samples of its namespace", 1, sum(found[f"pidns = {inode}"].values()), 1_000_000)
     text = said["oncpu"]
     if not any(head.startswith(f"pid = {pid} ") for head in tables(text)):
         raise Wrong(f"the tables of cpudist -P are {list(tables(text))}")
@@ -328,19 +314,19 @@ def test_tool_groups():
     _, folder = cgroup.make("a", "a/b")
     cgroup.move(pid, folder)
     table = one_table(tool("runqlat", "-c", folder.parent, "1", "1").out)
-    within("samples of the cgroup", 10, sum(table.values()), 100_000)
+    within("samples of the cgroup", 1, sum(table.values()), 100_000)
     grouped_by("none")
     # Two at once: the last one restores the rule.
     first = Job("runqlat", "-p", str(pid), "100")
     soon_grouped_by(f"process {pid}")
     table = one_table(tool("runqlat", "-p", str(pid), "1", "1").out)
-    within("samples of the second", 10, sum(table.values()), 100_000)
+    within("samples of the second", 1, sum(table.values()), 100_000)
     grouped_by(f"process {pid}")
     # Another rule is refused: the first one relies on its own.
     says(tool("runqlat", "-P", "1", "1", status=1).err, f"tasks are grouped by 'process {pid}' already")
     of_first = first.interrupt().out
     grouped_by("none")
-    within("samples of the first", 10, sum(one_table(of_first).values()), 100_000)
+    within("samples of the first", 1, sum(one_table(of_first).values()), 100_000)
     # A rule that the user wrote stays.
     for rule in (f"process {pid}", "process"):
         write("group_by", rule)

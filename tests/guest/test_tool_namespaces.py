@@ -105,7 +105,7 @@ def test_tool_pidns_process():
         "$2" runqslower -p $! >> refused 2>&1; echo "$?" >> status
         """, "bash", NAPS, TOOL, DEBUGFS / "group_by")
     eq("the status", Path("status").read_text().split(), ["0", "1", "1", "1"])
-    within("samples in 3 s", 60, samples(Path("tables").read_text()), 100_000)
+    within("samples in 3 s", 10, samples(Path("tables").read_text()), 100_000)
     rule = Path("rule").read_text().strip()
     says(Path("refused").read_text(), f"tasks are grouped by '{rule}' already",
          "--pidnss: the module shows the PIDs of the initial namespace")

@@ -16,7 +16,7 @@ from harness.kernel import has_symbol
 from harness.listeners import Bpftrace
 from harness.test import (CPU1, DEBUGFS, EVENTFS, TRACEFS, WORK, Wrong, about_numbers, allow, bursts, cpus, defer, eq,
                           expedite_rcu, helper, hog, lines_of, load, matches, needs, note, run, skip, spawn, start,
-                          state_of, value, wait_until, within, write, write_file)
+                          state_of, switches_of, value, wait_until, within, write, write_file)
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           objects, says, soon_grouped_by, tool, unload_under_readers)
 from test_chain import wake_in_turn
@@ -49,7 +49,7 @@ def test_tool_run():
          "waits for a CPU (runq) of the command")
     said = tool("run", "-I", "300", "-j", "--", "sleep", "1")
     objects(said.err)
-    within("intervals", 3, said.err.count('"scope":"machine","metric":"idle"'))
+    within("intervals", 2, said.err.count('"scope":"machine","metric":"idle"'))
     says(tool("run", "-x", ",", "--", "true").err, "from_ns,to_ns,scope,metric,count,sum_ns,p50_ns")
     # What the command did is not known if its group has found no room, or has lost its counters.
     of_machine = "note: all figures are of the whole machine"
@@ -124,24 +124,19 @@ def rules_become(*names: str) -> None:
     wait_until(f"the rules {names}", lambda: rules() == list(names))
 
 
-def switches_of(pid: int) -> int:
-    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="surrogateescape")
-    return sum(int(count) for count in re.findall(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)", text, re.MULTILINE))
-
-
 def attached(pid: int, whose: str, group_by: str, *words: str) -> None:
     """Asserts that `run` counts the switches of a process while it is attached to it."""
     rule = value("group_by")
-    outer = -switches_of(pid)
+    outer = -sum(switches_of(pid))
     job = Job("run", "-j", "-I", "200", *words)
     # Then it has begun to measure.
     wait_until("an interval", lambda: '"oncpu"' in job.said().err)
     grouped_by(group_by)
-    inner = -switches_of(pid)
+    inner = -sum(switches_of(pid))
     time.sleep(0.3)
-    inner += switches_of(pid)
+    inner += sum(switches_of(pid))
     said = job.interrupt().err
-    outer += switches_of(pid)
+    outer += sum(switches_of(pid))
     all_of_it = [one for one in objects(lines_of_json(said)) if one["status"] == 0]
     ours = [one for one in all_of_it if (one["scope"], one["metric"]) == (whose, "oncpu")]
     eq(f"objects of {words}", len(ours), 1)
@@ -260,7 +255,7 @@ def test_tool_run_reads():
     tracer.off()
     eq(f"status of bpftrace, {tracer.said()[-500:]}", tracer.process.returncode, 0)
     intervals = said.count(": from ")
-    within("intervals", 6, intervals, seconds / 0.3 + 1)
+    within("intervals", seconds / 0.3 / 3, intervals, seconds / 0.3 + 1)
     # Besides, those before the command begins and after its end. Two for an interval would be more.
     opened, raw = tracer.said().splitlines(), f"{DEBUGFS}/raw"
     places = [place for place, path in enumerate(opened) if path == raw]
@@ -347,7 +342,7 @@ def test_tool_record():
         says(tool("report", "--time", "0,0.6", "runq").out, "samples in ")
         says(tool("report", "--hgrm", "runq").out, "#[Mean")
         hlog = tool("report", "--hlog", "runq").out.splitlines()
-        within("lines of the log", 8, sum("HISTFAAAA" in line for line in hlog), 100)
+        within("lines of the log", 2, sum("HISTFAAAA" in line for line in hlog), 100)
         # If nothing can be written, the command goes on to its end.
         os.mkdir("small")
         run("mount", "-t", "tmpfs", "-o", "size=4m", "none", "small")
@@ -613,11 +608,11 @@ def test_tool_stacks_hogged():
     tool("watch", "-T", "60000000", "-d", "0.1", "--stacks")
     defer(write_file, RUNTIME, "950000")
     write_file(RUNTIME, "-1")
-    defer(os.kill, spawn(hog, 1000, Path("hogs")), signal.SIGKILL)
+    spinner = spawn(hog, 1000, Path("hogs"))
+    defer(os.kill, spinner, signal.SIGKILL)
     wait_until("the hog", Path("hogs").exists)
-    begun = time.monotonic()
     ends(0, "taskset", "--cpu-list", "0", TOOL, "watch", "-T", "60000000", "-d", "0.1", "--stacks")
-    within("seconds that watch took while the hog ran", 0, time.monotonic() - begun, 100)
+    eq("the hog's end", os.waitpid(spinner, os.WNOHANG), (0, 0))
     no_instance()
 
 

@@ -66,13 +66,13 @@ def tool(*words: str | Path, status: int = 0, **options: Any) -> Said:
 
 
 class Job:
-    """A program in the background, by default the command; it ends with the test."""
+    """The command in the background; it ends with the test."""
 
-    def __init__(self, *words: str | Path, prefix: tuple[str | Path, ...] = (), program: Path = TOOL) -> None:
+    def __init__(self, *words: str | Path, prefix: tuple[str | Path, ...] = ()) -> None:
         folder = scratch()
         self.paths = folder / "out", folder / "err"
         with open(self.paths[0], "w", encoding="utf-8") as out, open(self.paths[1], "w", encoding="utf-8") as err:
-            self.process = start(*prefix, program, *words, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+            self.process = start(*prefix, TOOL, *words, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         self.pid = self.process.pid
 
     def said(self) -> Said:
