@@ -19,6 +19,7 @@ from harness.runner import tracing_reset
 from harness.test import (CPU1, DEBUG, DEBUGFS, EVENTFS, EVENTS, METRICS, THOROUGH, TRACEFS, allow, amount, append_file,
                           assert_gone, check_laws, expedite_rcu, load, measure, note, status, unload, write, write_file)
 from storm import storm
+from test_controls import OFFERED
 
 CHAOS, BELOW = cgroup.BASE / "chaos", "/schedhist/chaos"
 NAMES = "a", "b", "c", "d"
@@ -145,7 +146,7 @@ def control() -> Iterator[None]:
     """Switches measuring and metrics on and off, and resets."""
     while True:
         say(DEBUGFS / "enable", random.choice("0111"))
-        say(DEBUGFS / "metrics", random.choice(["all", "default", "oncpu runq_wakeup", "none"]))
+        say(DEBUGFS / "metrics", random.choice(["all", "default", "oncpu runq_wakeup", "none", *OFFERED]))
         say(DEBUGFS / "reset", "1")
         time.sleep(random.random() / 5)
         yield

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The control `enable`."""
 
-import errno
 import time
 
-from harness import log
-from harness.test import (METRICS, OF_CPU, THOROUGH, as_nobody, bursts, busy, check_laws, cpus, eq, expedite_rcu, fails,
-                          let_count, load, matches, measure, possible_cpus, read, refuses_all, status, value,
-                          wait_until, within)
+from harness.test import (METRICS, OF_CPU, busy, check_laws, cpus, eq, let_count, load, measure, possible_cpus, read,
+                          status, value, wait_until, within)
 
 
 def wait_for_unseen(number):
@@ -40,31 +37,3 @@ def test_enable():
     within("switches after measuring again", least, status("switches"))
     check_laws()
     within("start_unseen", 2 * cpus(), status("start_unseen"), 2 * cpus() + status("clock_backwards"))
-
-
-def test_enable_often():
-    number = 400 if THOROUGH else 80
-    load()
-    expedite_rcu()
-    with bursts():
-        for i in range(number):
-            measure(i % 2)
-        measure(0)
-    check_laws()
-    # At most one for each CPU and each time; none if the CPU did not switch before measuring went off.
-    within("start_unseen", 1, status("start_unseen"), (number // 2 + 1) * cpus() + status("clock_backwards"))
-
-
-def test_enable_bad_input():
-    load()
-    measure(0)
-    mark = log.Mark()
-    with log.quiet():
-        number = refuses_all("enable")
-    eq("enable", value("enable"), "0")
-    matches("the log", '^schedhist: enable: "2": expected 0 or 1$', "\n".join(mark.ours()))
-    # At most one line for each.
-    within("lines in the log", 1, len(mark.ours()), number)
-    measure(1)
-    eq("enable", value("enable"), "1")
-    fails(errno.EACCES, as_nobody, read, "enable")

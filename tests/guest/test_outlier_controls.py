@@ -2,11 +2,13 @@
 """The controls `threshold_ns`, `outlier_rate`, `outlier_limit` and `on_outlier`."""
 
 import errno
+import os
 import re
 
 from harness import log
-from harness.test import (DEBUGFS, METRICS, eq, fails, helper, load, measure, messages, note, read, refuses_all, run,
-                          status, value, within, write, write_file)
+from harness.test import (DEBUGFS, METRICS, eq, fails, helper, load, measure, messages, note, read, run, status, value,
+                          within, write, write_file)
+from test_controls import LACKS
 
 
 def threshold(metric: str, ns: str | int) -> None:
@@ -82,45 +84,25 @@ def test_outlier_thresholds():
 def test_outlier_refused():
     """The log quotes refused input as it was written."""
     load()
+    fd = os.open(DEBUGFS / "enable", os.O_RDWR)
     mark = log.Mark()
     for file, text in [
         ("threshold_ns/runq", "0\n"), ("threshold_ns/idle", b'1\xff "2"\\\n'), ("outlier_rate", "0\n"),
-        ("on_outlier", "nothing\n"), ("enable", f"{7:0200d}"),
+        ("on_outlier", "nothing\n"), ("enable", f"{7:0200d}"), ("reset", "2\n"), ("metrics", "oncpu;idle\n"),
+        ("metrics", "1" * 257),
     ]:
         fails(errno.EINVAL, write_file, DEBUGFS / file, text)
+    os.lseek(fd, 1, os.SEEK_SET)
+    fails(errno.EINVAL, os.write, fd, b"1")
+    os.close(fd)
     eq("the log", mark.ours(), [
         'schedhist: threshold_ns/runq: "0": expected a number of nanoseconds (1 or more), or none',
         r'schedhist: threshold_ns/idle: "1\xff \x222\x22\x5c": expected a number of nanoseconds (1 or more), or none',
         'schedhist: outlier_rate: "0": expected outliers per second, 1 to 1000000000, or none',
         'schedhist: on_outlier: "nothing": expected none, tracing_off, snapshot, or both words',
         f'schedhist: enable: "{0:064d}"...: expected 0 or 1',
+        'schedhist: reset: "2": expected 1',
+        'schedhist: metrics: "oncpu;idle": expected metric names (see hist/), or all, default, none' + LACKS,
+        f'schedhist: metrics: "{"1" * 64}"...: longer than 256 bytes',
+        'schedhist: enable: "1": written at offset 1, must start at offset 0',
     ])
-
-
-def test_outlier_bad_input():
-    load()
-    measure(0)
-    threshold("runq_wakeup", 12345)
-    write("outlier_limit", 77)
-    write("outlier_rate", 1_000_000_000)
-    write("on_outlier", "snapshot,tracing_off")
-    eq("on_outlier", value("on_outlier"), "tracing_off snapshot")
-    files = ["outlier_rate", "outlier_limit", "on_outlier", *(f"threshold_ns/{metric}" for metric in METRICS)]
-
-    def texts() -> list[str]:
-        return [read(file) for file in ("status", *files)]
-
-    before, mark = texts(), log.Mark()
-    with log.quiet():
-        numbers = {file: refuses_all(file) for file in files}
-    lines = mark.ours()
-    why = r"(expected |longer than 256 bytes|written at offset 1)"
-    for file, number in numbers.items():
-        # Each line names the file and quotes the input, on one line and not too long.
-        pattern = re.compile(rf'^schedhist: {file}: "[ -~]{{0,256}}"(\.{{3}})?: {why}')
-        eq(f"lines about {file}", sum(bool(pattern.match(line)) for line in lines), number)
-    eq("lines in the log", len(lines), sum(numbers.values()))
-    eq("after bad input", texts(), before)
-    for file in ("on_outlier", "outlier_rate"):
-        write(file, "none")
-        eq(file, value(file), "none")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The module: loaded and unloaded, its controls, and what its text files say."""
 
-import errno
 import os
 import time
 from itertools import accumulate
@@ -233,69 +232,6 @@ def above_1ns(metrics: Iterable[str] = METRICS) -> int:
     """Returns the number of samples above 1 ns since the last reset. Values this small have a bucket each."""
     return sum(count for metric in metrics if metric != "runq"
                for lower, (_, count) in histogram(metric).buckets.items() if lower > 1)
-
-
-# --- the parts of our files that refuse input ---
-
-INPUTS = [
-    b"", b"\n", b"2", b"-1", b"+1", b"00001x", b"01", b"0x1", b"1 1", b"1\n0", b"on",
-    b" " * 256 + b"1", b"1" * 257, b"0" * (1 << 20), b"\0", b"1\0", b"\xff\xfe\x00\x80", b"\xb9",
-    b"oncpu;idle", b"oncpux", b"ONCPU", b",", b"18446744073709551616", b"oncpu idle -1", b"1e3", b"1ms",
-    b"tracing_on", b"tracing_off;snapshot", b"nothing", b"nothing at all", b"None", b"none1",
-]
-# These controls accept some numbers, but not all.
-TAKE_NUMBERS = "threshold_ns", "outlier_rate", "outlier_limit", "group_limit", "group_memory_limit"
-NUMBERS = b"2", b"01"
-NO_NUMBERS = [b"0", b"00", b"none none", b"none, 1"]
-TOO_MANY = [b"1000000001", b"18446744073709551615"]
-
-
-def bad_inputs(file: str) -> list[bytes]:
-    """Returns the inputs that a control must refuse."""
-    if not any(name in file for name in TAKE_NUMBERS):
-        return INPUTS
-    too_many = TOO_MANY if file == "outlier_rate" else []
-    return [text for text in INPUTS if text not in NUMBERS] + NO_NUMBERS + too_many
-
-
-def refuses_all(file: str) -> int:
-    """Asserts that a control refuses all bad input, which changes nothing. Returns the number of lines
-    that the module must log for it."""
-    fd = os.open(DEBUGFS / file, os.O_RDWR)
-
-    def text() -> bytes | int | None:
-        try:
-            return os.pread(fd, 100, 0)
-        except OSError as error:
-            return error.errno
-
-    before = text()
-    wrong: list[str] = []
-
-    def refused(name: str, code: int, offset: int | None, data: bytes) -> None:
-        try:
-            os.write(fd, data) if offset is None else os.pwrite(fd, data, offset)
-            wrong.append(f"{name}: taken")
-        except OSError as error:
-            if error.errno != code:
-                wrong.append(f"{name}: {error}")
-        if text() != before:
-            wrong.append(f"{name}: changed it")
-
-    inputs = bad_inputs(file)
-    for data in inputs:
-        refused(repr(data[:20]), errno.EINVAL, None, data)
-    # A seq_file does not support pwrite().
-    refused("pwrite at 1", errno.ESPIPE, 1, b"1")
-    # If the file cannot be read, lseek() fails, too. One more log line for the write at an offset, which
-    # the kernel itself refuses if the file cannot be sought.
-    more = isinstance(before, bytes)
-    if more:
-        os.lseek(fd, 1, os.SEEK_SET)
-        refused("write at 1", errno.EINVAL, None, b"1")
-    os.close(fd)
-    eq(f"bad input to {file}", wrong, [])
-    return len(inputs) + more
 
 
 # --- waiting for what it shows ---
