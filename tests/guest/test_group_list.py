@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from harness import cgroup, log
+from harness import cgroup
 from harness.cgroup import BASE
-from harness.groups import (begin, check_group_laws, check_members, group_of, groups, head_of, names, of_group, rules,
-                            tasks)
+from harness.groups import (begin, check_group_laws, check_members, group_of, groups, head_of, names, of_group, refuses,
+                            rules, tasks)
 from harness.parts import Parts, reap
-from harness.test import (THOROUGH, WORK, Wrong, allow, amount, call, check_laws, eq, expedite_rcu, fails, load,
-                          measure, note, read, spawn, start, value, wait_until, within, write)
+from harness.test import (THOROUGH, WORK, allow, amount, call, check_laws, eq, expedite_rcu, load, measure, note, read,
+                          spawn, start, value, wait_until, within, write)
 from storm import storm
 
 
@@ -25,17 +25,8 @@ def rule(command):
     write("group_rules", command)
 
 
-def refused(error, why, *commands):
-    """Each command is refused with one line in the log, and changes nothing."""
-    before = rules() if value("group_by") == "list" else [], names()
-    for command in commands:
-        mark = log.Mark()
-        fails(error, rule, command)
-        lines = mark.ours()
-        eq(f"lines for '{command}'", len(lines), 1)
-        if not (lines[0].startswith('schedhist: group_rules: "') and why in lines[0]):
-            raise Wrong(f"'{command}': the log says {lines}")
-    eq("after bad commands", (rules() if value("group_by") == "list" else [], names()), before)
+# Bad commands.
+refused = functools.partial(refuses, "group_rules")
 
 
 def test_group_list_rules():

@@ -5,9 +5,10 @@ import os
 import re
 from fnmatch import fnmatchcase
 
-from .ktap import Wrong, eq, note, within
+from . import log
+from .ktap import Wrong, eq, fails, note, within
 from .laws import Sums
-from .module import histogram, lines_of, measure, read, reset, status, write
+from .module import histogram, lines_of, measure, read, reset, status, value, write
 from .names import CULPRITS, GROUP_COUNTERS, GROUP_METRICS, MIGRATIONS
 
 KTHREAD = 0x200000  # PF_KTHREAD
@@ -88,6 +89,26 @@ def begin(rule: str) -> None:
     reset()
     write("group_by", rule)
     measure(1)
+
+
+def settings() -> tuple[object, ...]:
+    """Returns what bad input must not change: the controls, the rules, and the groups."""
+    text = re.sub(r"^time .*\n", "", read("groups").partition("\nlimit")[0] + "\n", flags=re.MULTILINE)
+    controls = [value(name) for name in ("enable", "group_by", "group_limit", "group_memory_limit")]
+    return controls, text, head_of("limit"), rules() if controls[1] == "list" else [], names()
+
+
+def refuses(file: str, error: int, why: str, *texts: str | int) -> None:
+    """Asserts that each write is refused with one line in the log, and that all of them change nothing."""
+    before, mark = settings(), log.Mark()
+    for text in texts:
+        fails(error, write, file, text)
+    eq(f"after bad input to {file}", settings(), before)
+    lines = mark.ours()
+    eq(f"lines for bad input to {file}", len(lines), len(texts))
+    for line in lines:
+        if not (line.startswith(f'schedhist: {file}: "') and why in line):
+            raise Wrong(f"not of {file}, or without '{why}': {line}")
 
 
 # --- the laws ---
