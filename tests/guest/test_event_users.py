@@ -5,7 +5,7 @@ import errno
 import re
 from pathlib import Path
 
-from harness.listeners import Bpftrace, Perf, TraceCmd
+from harness.listeners import Bpftrace
 from harness.test import (EVENTFS, Wrong, append_file, assert_gone, eq, fails, load, messages, needs, note, unload,
                           value, within)
 from harness.trace import clear, enable, hits, lines
@@ -56,32 +56,12 @@ def test_unload_triggered():
     let_go()
 
 
-def kept(listener: Perf | TraceCmd | Bpftrace) -> None:
-    listener.wait()
-    kept_by(type(listener).__name__)
-    listener.off() if isinstance(listener, Bpftrace) else listener.end()
-    let_go()
-
-
-def test_unload_perf():
-    needs("perf")
-    load()
-    perf = Perf()
-    kept(perf)
-    has("perf recorded nothing", "^runq: ", perf.events())
-
-
-def test_unload_trace_cmd():
-    needs("trace-cmd")
-    load()
-    trace_cmd = TraceCmd()
-    kept(trace_cmd)
-    has("trace-cmd recorded nothing", " runq: ", trace_cmd.lines())
-
-
 def test_unload_bpftrace():
     needs("bpftrace")
     load()
     bpftrace = Bpftrace()
-    kept(bpftrace)
+    bpftrace.wait()
+    kept_by("bpftrace")
+    bpftrace.off()
+    let_go()
     within("what bpftrace counted", 50, bpftrace.count("runq"), 1_000_000)
