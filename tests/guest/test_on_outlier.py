@@ -3,7 +3,7 @@
 
 import re
 
-from harness.test import TRACEFS, Wrong, eq, helper, load, matches, read, run, status, value, within, write, write_file
+from harness.test import TRACEFS, eq, helper, load, matches, read, run, status, value, within, write, write_file
 from harness.trace import clear, enable
 
 TRACED = "sched/sched_switch", "sched/sched_waking", "runq", "outlier", "culprit"
@@ -99,11 +99,3 @@ def test_on_outlier_no_snapshot():
     eq("tracing_on", tracing_on(), "0")
     matches("the trace", "SNAPSHOT NOT ALLOCATED", "\n".join(lines_of("trace")))
     matches("the trace", " outlier: id=1 ", "\n".join(lines_of("trace", cpu)))
-
-
-def test_on_outlier_none():
-    cpu, _ = outlier_at("none")
-    eq("tracing_on", tracing_on(), "1")
-    matches("the trace", " outlier: id=1 ", "\n".join(lines_of("trace", cpu)))
-    if not goes_on(cpu):
-        raise Wrong("tracing does not go on")

@@ -16,8 +16,7 @@ import time
 from typing import Callable
 
 from harness.outliers import HEAD, KEPT, Outlier, Waiting, read_text
-from harness.test import (DEBUGFS, Wrong, defer, eq, fails, load, note, read, stop, wait_until, waits_in_kernel, write,
-                          write_file)
+from harness.test import DEBUGFS, Wrong, defer, eq, fails, load, note, read, stop, wait_until, waits_in_kernel, write
 
 PIPE = DEBUGFS / "outlier_pipe"
 NEWS = select.POLLIN | select.POLLRDNORM
@@ -367,10 +366,3 @@ def test_wait_woken() -> None:
             write(*how[1])
     eq("what the reader got", [outlier.id for outlier in reader.outliers()], [1])
     note(f"{number} ways")
-
-
-def test_wait_written() -> None:
-    """Root can open the file for writing all the same."""
-    load()
-    for text in "1", "0", "oncpu":
-        fails(errno.EINVAL, write_file, PIPE, text)
