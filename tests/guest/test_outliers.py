@@ -14,7 +14,9 @@ from harness.outliers import (KEPT, SLICES, Culprit, Outlier, Waiting, check_all
 from harness.test import (DEBUGFS, METRICS, WORK, Wrong, about_numbers, cpu1, eq, helper, load, load_all, measure,
                           messages, note, read, reset, run, status, told, wait_until, within, write, write_file)
 from harness.trace import TRACE, Instance, clear, enable
-from stamps import Stamps
+from replay.common import Interval
+from replay.events import Switch
+from replay.window import Event, Window
 
 HOG = WORK / "hog"
 MS = 1_000_000
@@ -24,7 +26,45 @@ ATTEMPTS = 15
 # --- a task is delayed by a known time ---
 #
 # The expected times come from the tasks that cause the delay, and from ftrace's stamps around those of
-# schedhist: a busy host makes neither wrong.
+# schedhist, see replay/__init__.py: a busy host makes neither wrong.
+
+
+def wait_of(outlier: Outlier, events: list[Switch | Event]) -> tuple[Interval, Interval]:
+    """Returns when the wait began and when it ended; asserts that its own stamps lie within."""
+    pid = outlier.pid
+    switches = [one for one in events if isinstance(one, Switch)]
+    ends = [(one.a, one.b) for one in switches if one.next == pid and one.a <= outlier.end_ns <= one.b]
+    if not ends:
+        raise Wrong(f"it ends at no switch to {pid}: {outlier}")
+    end = ends[0]
+    if outlier.cause == "preempted":
+        begin = max((one.a, one.b) for one in switches if one.prev == pid and one.a < end[0])
+    else:
+        waking, wakeup = (max(one.time for one in events if isinstance(one, Event) and one.name == name
+                              and one.values["pid"] == pid and one.time <= end[1])
+                          for name in ("sched_waking", "sched_wakeup"))
+        begin = waking, wakeup
+    if not begin[0] <= outlier.start_ns <= begin[1]:
+        raise Wrong(f"it does not begin within {begin}: {outlier}")
+    return begin, end
+
+
+def length(since: Interval, until: Interval) -> Interval:
+    return max(0, until[0] - since[1]), max(0, until[1] - since[0])
+
+
+def ran(pid: int, begin: Interval, end: Interval, events: list[Switch | Event]) -> Interval:
+    """Returns how long a task had a CPU between two times."""
+    low = high = 0
+    switches = [one for one in events if isinstance(one, Switch)]
+    leaves = [(one.a, one.b) for one in switches if one.prev == pid]
+    for came in ((one.a, one.b) for one in switches if one.next == pid):
+        left = next((time for time in leaves if time[0] >= came[0]), end)
+        # Time before the first and after the last does not count.
+        since = max(begin[0], came[0]), max(begin[1], came[1])
+        least, most = length(since, (min(end[0], left[0]), min(end[1], left[1])))
+        low, high = low + least, high + most
+    return low, high
 
 
 class TooEarly(Exception):
@@ -54,9 +94,8 @@ class Polling(threading.Thread):
 class Attempt:
     """One delay: what caused it, and what was observed."""
 
-    def __init__(self, how: str, stamps: Stamps) -> None:
+    def __init__(self, how: str) -> None:
         clear()
-        stamps.clear()
         before = status("outliers")
         waiting, polling = Waiting(), Polling()
         wait_until("the reader to be asleep", lambda: waiting.is_blocked() or waiting.texts)
@@ -87,9 +126,7 @@ class Attempt:
         if not traced == kept == self.find(awaited, traced.id):
             raise Wrong(f"these differ: {traced}, {kept}, {awaited}")
         self.outlier: Outlier = traced
-        stamps.read()
-        self.stamps = stamps
-        self.begin, self.end = stamps.wait(traced)
+        self.events: list[Switch | Event] = []
 
     @staticmethod
     def find(outliers: list[Outlier], number: int) -> Outlier | None:
@@ -107,8 +144,8 @@ def single(attempt: Attempt) -> None:
     hog = attempt.culprit("hog")
     if (hog.pid, hog.prio) != (attempt.hog, 49):
         raise Wrong(f"the hog is {attempt.hog}: {hog}")
-    ran = attempt.stamps.ran(attempt.hog, attempt.begin, attempt.end)
-    told("the hog's time", ran.low, hog.ran_ns, ran.high)
+    low, high = ran(attempt.hog, *wait_of(attempt.outlier, attempt.events), attempt.events)
+    told("the hog's time", low, hog.ran_ns, high)
     if attempt.outlier.missing_ns:
         raise Wrong(f"something is missing: {attempt.outlier}")
 
@@ -141,13 +178,18 @@ def delay(how: str, look: Callable[[Attempt], None]) -> None:
     write("outlier_rate", "none")
     for event in ("outlier", "culprit"):
         enable(event)
-    stamps = Stamps()
     for _ in range(ATTEMPTS):
+        measure(0)
+        window = Window(WORK / "window", [f"sched/sched_{event}" for event in ("switch", "waking", "wakeup")],
+                        lambda: measure(1))
         try:
-            attempt = Attempt(how, stamps)
+            attempt = Attempt(how)
             break
         except TooEarly:
             note("an outlier before that of the victim: once more")
+        finally:
+            window.stop()
+            events = window.saved()
     else:
         raise Wrong("something else always waits for long")
     outlier = attempt.outlier
@@ -156,8 +198,9 @@ def delay(how: str, look: Callable[[Attempt], None]) -> None:
        ("victim", CPU, 125, *kind))
     # schedhist's clock differs slightly from the one that the tasks read.
     told("the wait", 0.99 * attempt.low, outlier.duration_ns, 1.01 * attempt.high)
-    wait = attempt.begin.to(attempt.end)
-    told("the wait, by ftrace", wait.low, outlier.duration_ns, wait.high)
+    attempt.events = events
+    low, high = length(*wait_of(outlier, events))
+    told("the wait, by ftrace", low, outlier.duration_ns, high)
     look(attempt)
 
 
