@@ -6,91 +6,49 @@ around, however long a busy host takes in between. 2 % are for the clocks, which
 that was cut off or counted twice. If a busy host has spoilt the trap itself, it is set again.
 """
 
-import mmap
 import os
+import signal
 import time
-from typing import Callable
 
-from harness.test import (Wrong, about_numbers, check_laws, eq, histogram, load_all, measure, note, reset, spawn,
-                          state_of, status, succeeds, told)
+from harness.test import (WORK, Wrong, about_numbers, check_laws, histogram, hog, load_all, measure, note, reset, spawn,
+                          state_of, status, succeeds, told, wait_until)
 
-HOG, VICTIM, REFUGE = 1, 1, 0  # CPUs
+VICTIM, REFUGE = 1, 0  # CPUs; the hog has the victim's.
+BEGUN = WORK / "begun"
 now = time.monotonic_ns
-
-
-class Child:
-    """A process that runs `work` when `go` tells it to, and then answers with numbers."""
-
-    def __init__(self, work: Callable[[], tuple[int, ...]], cpus: set[int], fifo: int = 0) -> None:
-        self.start_r, self.start_w = os.pipe()
-        self.answer_r, self.answer_w = os.pipe()
-        self.pid = spawn(self._child, work, cpus, fifo)
-        # So that reading from a child that has died ends.
-        os.close(self.start_r)
-        os.close(self.answer_w)
-
-    def _child(self, work: Callable[[], tuple[int, ...]], cpus: set[int], fifo: int) -> None:
-        os.sched_setaffinity(0, cpus)
-        if fifo:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(fifo))
-        os.write(self.answer_w, b"ready")
-        os.read(self.start_r, 1)
-        os.write(self.answer_w, " ".join(map(str, work())).encode())
-
-    def ready(self) -> None:
-        """Waits until it is asleep."""
-        eq("what a child says first", os.read(self.answer_r, 5), b"ready")
-        while state_of(self.pid) != "S":
-            time.sleep(0.01)
-
-    def go(self) -> tuple[int, int]:
-        """Wakes it; returns a time before the wakeup and one after."""
-        before = now()
-        os.write(self.start_w, b"x")
-        return before, now()
-
-    def answer(self) -> list[int]:
-        numbers = [int(word) for word in os.read(self.answer_r, 100).split()]
-        succeeds(self.pid)
-        os.close(self.start_w)
-        os.close(self.answer_r)
-        return numbers
-
-
-def present() -> tuple[int]:
-    """Returns the time."""
-    return (now(),)
 
 
 def migrate() -> bool:
     """A task waits for 700 ms behind a real-time task, and is then moved to a free CPU. Returns False if it was not
     moved while it waited."""
     os.sched_setaffinity(0, {0})
-    # So that schedhist sees all fall asleep.
+    # So that schedhist sees it fall asleep.
     measure(True)
-    begun, done = mmap.mmap(-1, 1), mmap.mmap(-1, 1)
+    BEGUN.unlink(missing_ok=True)
+    (start, go), (answers, answer) = os.pipe(), os.pipe()
 
-    def spin() -> tuple[int]:
-        # The kernel lets other tasks run now and then, even if a real-time task wants to run.
-        end = now() + 900_000_000
-        begun[0] = 1
-        while now() < end and not done[0]:
-            pass
-        return present()
+    def wait() -> None:
+        os.sched_setaffinity(0, {VICTIM})
+        os.read(start, 1)
+        os.write(answer, str(now()).encode())
 
-    hog, victim = Child(spin, {HOG}, 50), Child(present, {VICTIM})
-    hog.ready()
-    victim.ready()
-    hog.go()
-    while not begun[0]:
-        time.sleep(0.005)
-    before, woken = victim.go()
+    victim = spawn(wait)
+    wait_until("the victim to sleep", lambda: os.sched_getaffinity(victim) == {VICTIM} and state_of(victim) == "S")
+    # The kernel lets other tasks run now and then, even if a real-time task wants to run.
+    spinner = spawn(hog, 0.9, BEGUN)
+    wait_until("the hog", BEGUN.exists, 0.005)
+    before = now()
+    os.write(go, b"x")
+    woken = now()
     time.sleep(0.7)
     moved = now()
-    os.sched_setaffinity(victim.pid, {REFUGE})
-    (ran,) = victim.answer()
-    done[0] = 1
-    hog.answer()
+    os.sched_setaffinity(victim, {REFUGE})
+    ran = int(os.read(answers, 100))
+    os.kill(spinner, signal.SIGKILL)
+    os.waitpid(spinner, 0)
+    succeeds(victim)
+    for fd in start, go, answers, answer:
+        os.close(fd)
     measure(False)
     if ran < moved:
         return False
