@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Forks many short-lived processes, and some threads that exec.
+ * Forks many short-lived processes.
  *
  * usage: storm NUMBER
  *
