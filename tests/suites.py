@@ -28,20 +28,21 @@ QUICK, THOROUGH = KIND == "quick", KIND == "thorough"
 RESULT = re.compile(r"(ok|not ok|skip) ([^ :\n]+)")
 TIMES = f"{STATE}/seconds-{KERNEL}{'-quick' * QUICK}"
 
+# Where `uml` runs, at the speed of the host, `guest` does not repeat what needs neither an accurate clock nor a stock
+# kernel.
+ON_UML_ALONE = """chain_unload churn fuzz_files group_gone group_gone_storm group_list_children group_list_rules
+    group_list_storm group_reads group_refused_again group_remade_parameters group_remade_rule group_remade_under
+    groups_change groups_large_process groups_law groups_limits memory_follows_pids reset_read tool_attach
+    tool_cgroupns tool_children tool_groups tool_killed_anywhere tool_leader_gone tool_pidns""".split()
 # The suites that run some tests of the guest on a kernel of ours: Debian stable's own version has a debug kernel.
 KERNELS = {"debug": f"{KERNEL}-debug" if f"{KERNEL}-debug" in OURS else "debug", "uml": "uml"}
 # On debug, those that find most bugs there in the least time; on User Mode Linux, what is done at random, and
 # chains and long waits, which read what other CPUs write.
 ON_KERNELS = {
-    "debug": """clash enable unload_enabled wait_bursts hold_newtask hotplug groups_change fault_enable
-    fault_threshold chain_events chain_hotplug""".split(),
-    "uml": """chaos churn fuzz_files group_gone_storm group_list_storm group_reads group_remade_rule
-    group_remade_under groups_audit groups_law chain_control chain_unload long_wait_control
-    long_waits_of_groups""".split(),
+    "debug": """clash enable wait_bursts hold_newtask groups_change fault_enable fault_threshold chain_events
+    chain_hotplug""".split(),
+    "uml": [*ON_UML_ALONE, "chaos", "chain_control", "long_wait_control", "long_waits_of_groups"],
 }
-# Where `uml` runs, `guest` does not repeat what needs neither an accurate clock nor a stock kernel.
-ON_UML_ALONE = """chain_unload churn fuzz_files group_gone_storm group_list_storm group_reads group_remade_rule
-    group_remade_under groups_audit groups_law""".split()
 # Where 256 CPUs are possible, and most of them never come.
 ON_CPUS = """law groups_law raw histograms memory hotplug groups_hotplug chain_hotplug""".split()
 # What the guest's kernel gets for a test, which has a guest of its own then.
@@ -270,10 +271,13 @@ def plan(suite: str) -> list[Job]:
     if suite == "guest":
         listed = subprocess.run(["tests/guest/run", "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout
         of_earlier = {result[2] for result in map(RESULT.match, taken[suite].splitlines()) if result}
-        # User Mode Linux is of the newest series.
-        elsewhere = ON_UML_ALONE if "uml" in SUITES and not THOROUGH and KERNEL == NEWEST else []
         # `bed` checks the same module, at the speed of the host.
-        elsewhere = [*elsewhere, *["event_sites"] * ("bed" in SUITES and KERNEL == NEWEST)]
+        elsewhere = ["event_sites"] * ("bed" in SUITES and KERNEL == NEWEST)
+        if not THOROUGH:
+            # User Mode Linux is of the newest series.
+            elsewhere += ON_UML_ALONE * ("uml" in SUITES and KERNEL == NEWEST)
+            # groups_law does more where fewer CPUs are possible.
+            elsewhere += [test for test in ON_CPUS if test != "groups_law"] * ("cpus" in SUITES)
         tests = [test for test in (ON_QUICK if QUICK else listed.split()) if test not in {*of_earlier, *elsewhere}]
     else:
         tests = ON_KERNELS[suite]
