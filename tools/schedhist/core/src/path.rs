@@ -5,7 +5,10 @@
 //! It is computed from all slices of tasks meanwhile, which the module's file `slices` has. From
 //! the last slice of the command's process, it goes back in time as a chain does, see
 //! [`engine::chain`](crate::engine::chain). But where not a task ended a sleep, it goes on with the
-//! sleeper itself, before that sleep.
+//! last to fall asleep, before that sleep: of the sleeper itself and of those that wait for it; but
+//! not with a thread that stands for interrupts, as on a real-time kernel. So a thread of the kernel
+//! that a device or a timer woke only to wake another task is on the path from then on, and the time
+//! before is that of the other one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -360,6 +363,7 @@ impl Path {
             by_task,
             begin,
             until: slices.end(last)?.max(begin),
+            asleep: Vec::new(),
             path: Self::default(),
         };
         walk.path.wall = walk.until - begin;
@@ -384,7 +388,24 @@ struct Walk<'a> {
     begin: u64,
     /// What comes later is in the path already.
     until: u64,
+    /// The sleeps of tasks that others of the path ended.
+    asleep: Vec<Sleep>,
     path: Path,
+}
+
+/// Returns whether a thread does what an interrupt or a softirq would do itself, by its name.
+fn is_of_interrupts(slice: &ChainSlice) -> bool {
+    let names: [&[u8]; 3] = [b"irq/", b"ksoftirqd/", b"ktimers/"];
+    names.iter().any(|name| slice.comm.starts_with(name))
+}
+
+/// A sleep of a task.
+#[derive(Clone, Copy)]
+struct Sleep {
+    since: u64,
+    /// The slices before and after it.
+    before: At,
+    after: At,
 }
 
 impl Walk<'_> {
@@ -415,42 +436,63 @@ impl Walk<'_> {
                 *self.path.behind.entry(occupant).or_default() += ns;
             }
         }
-        let link = (slice.link.cpu(), slice.link.number());
-        let is_task = slice.start != Start::Unknown && slice.link.context().is_of_task();
-        let next = if is_task {
-            self.path.wakeups += u64::from(slice.start.is_wakeup() && self.until > self.begin);
-            // If it was overwritten, so may be others of this task.
-            self.slices.get(link).map(|_| link)
-        } else {
-            self.sleeper(at, &slice, &mut times)
-        };
         let all = self.path.tasks.entry(name(&slice)).or_default();
         all.add(&times);
-        next
+        let link = (slice.link.cpu(), slice.link.number());
+        if slice.start == Start::Unknown || !slice.link.context().is_of_task() {
+            return self.sleeper(at, &slice);
+        }
+        self.path.wakeups += u64::from(slice.start.is_wakeup() && self.until > self.begin);
+        if slice.start == Start::Woken {
+            self.asleep.extend(self.sleep(at, &slice));
+        }
+        // If it was overwritten, so may be others of this task.
+        self.slices.get(link).map(|_| link)
     }
 
-    /// Adds the sleep before a slice, which no task that is known ended. Returns the slice before,
-    /// if it is known, and when it ended.
-    fn sleeper(&mut self, at: At, slice: &ChainSlice, times: &mut Times) -> Option<At> {
+    /// Returns the sleep before a slice, if the slice before is known, and when it ended.
+    fn sleep(&self, after: At, slice: &ChainSlice) -> Option<Sleep> {
         let of_task = self.by_task.get(&slice.pid)?;
-        let before = of_task.range(..(slice.since, at)).next_back();
-        let before = before
-            .map(|(_, at)| *at)
-            .filter(|_| slice.start != Start::Forked)?;
-        let end = self.slices.end(before)?;
+        let (_, before) = *of_task.range(..(slice.since, after)).next_back()?;
+        Some(Sleep {
+            since: self.slices.end(before)?,
+            before,
+            after,
+        })
+    }
+
+    /// Adds the end of a sleep before a slice, which no task that is known ended, back to when the
+    /// last of those that wait fell asleep. Returns that one's slice before.
+    fn sleeper(&mut self, at: At, slice: &ChainSlice) -> Option<At> {
+        if slice.start == Start::Forked {
+            return None;
+        }
+        let until = self.until;
+        if !is_of_interrupts(slice) || self.asleep.iter().all(|sleep| sleep.since >= until) {
+            self.asleep.extend(self.sleep(at, slice));
+        }
+        let asleep = self.asleep.iter().enumerate();
+        let (place, sleep) = asleep
+            .filter(|(_, sleep)| sleep.since < until)
+            .max_by_key(|(_, sleep)| sleep.since)
+            .map(|(place, sleep)| (place, *sleep))?;
+        // The others wait for what this one does before.
+        self.asleep.truncate(place);
         let is_sleep = self.gaps.iter().all(|gaps| {
-            let gap = gaps.partition_point(|gap| gap.1 <= end);
-            gaps.get(gap).is_none_or(|gap| gap.0 >= self.until)
+            let gap = gaps.partition_point(|gap| gap.1 <= sleep.since);
+            gaps.get(gap).is_none_or(|gap| gap.0 >= until)
         });
-        let ns = self.back_to(end);
+        let ns = self.back_to(sleep.since);
+        let sleeper = self.slices.get(sleep.after)?.slice;
+        let times = self.path.tasks.entry(name(&sleeper)).or_default();
         match slice.link.context() {
             Context::Interrupt | Context::InterruptSoftirq | Context::Idle | Context::Timer
                 if is_sleep && slice.start == Start::Woken =>
             {
-                times.blocked = ns;
+                times.blocked += ns;
             }
-            _ => times.unknown = ns,
+            _ => times.unknown += ns,
         }
-        Some(before)
+        Some(sleep.before)
     }
 }
