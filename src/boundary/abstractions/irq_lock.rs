@@ -120,7 +120,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         // SAFETY: This thread holds the lock by the type's invariant. It has not left its CPU since
-        // it took the lock, as interrupts are off or, on `PREEMPT_RT`, migration is.
+        // it took the lock, as preemption is off or, on `PREEMPT_RT`, migration is.
         unsafe { bindings::schedhist_spin_unlock(self.lock.lock.get(), self.flags) };
     }
 }

@@ -87,8 +87,8 @@ pub(crate) fn this_cpu() -> u32 {
 
 /// Calls `f` with the interrupts of this CPU off. Any context.
 ///
-/// As `f` is [`Send`], it can neither drop a guard that was made outside nor let one out:
-/// [`Guard`](super::irq_lock::Guard) would switch the interrupts on early.
+/// As `f` is [`Send`], it can neither drop a guard that was made outside nor let one out: with a
+/// [`Guard`](super::irq_lock::Guard), interrupts would come on early, or stay off.
 pub(crate) fn with_irqs_off(f: impl FnOnce() + Send) {
     // SAFETY: Callable in any context.
     let flags = unsafe { bindings::schedhist_irq_save() };

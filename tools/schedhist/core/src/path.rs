@@ -5,10 +5,8 @@
 //! It is computed from all slices of tasks meanwhile, which the module's file `slices` has. From
 //! the last slice of the command's process, it goes back in time as a chain does, see
 //! [`engine::chain`](crate::engine::chain). But where not a task ended a sleep, it goes on with the
-//! last to fall asleep, before that sleep: of the sleeper itself and of those that wait for it; but
-//! not with a thread that stands for interrupts, as on a real-time kernel. So a thread of the kernel
-//! that a device or a timer woke only to wake another task is on the path from then on, and the time
-//! before is that of the other one.
+//! sleeper itself, before that sleep. A thread that stands for interrupts, as on a real-time
+//! kernel, is on the path only while the task slept that it woke: then it goes on with that task.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -363,7 +361,7 @@ impl Path {
             by_task,
             begin,
             until: slices.end(last)?.max(begin),
-            asleep: Vec::new(),
+            ended: None,
             path: Self::default(),
         };
         walk.path.wall = walk.until - begin;
@@ -388,15 +386,9 @@ struct Walk<'a> {
     begin: u64,
     /// What comes later is in the path already.
     until: u64,
-    /// The sleeps of tasks that others of the path ended.
-    asleep: Vec<Sleep>,
+    /// The last sleep that a task or a thread for interrupts ended, but not of such a thread.
+    ended: Option<Sleep>,
     path: Path,
-}
-
-/// Returns whether a thread does what an interrupt or a softirq would do itself, by its name.
-fn is_of_interrupts(slice: &ChainSlice) -> bool {
-    let names: [&[u8]; 3] = [b"irq/", b"ksoftirqd/", b"ktimers/"];
-    names.iter().any(|name| slice.comm.starts_with(name))
 }
 
 /// A sleep of a task.
@@ -406,6 +398,12 @@ struct Sleep {
     /// The slices before and after it.
     before: At,
     after: At,
+}
+
+/// Returns whether a thread does what an interrupt or a softirq would do itself, by its name.
+fn is_of_interrupts(slice: &ChainSlice) -> bool {
+    let names: [&[u8]; 3] = [b"irq/", b"ksoftirqd/", b"ktimers/"];
+    names.iter().any(|name| slice.comm.starts_with(name))
 }
 
 impl Walk<'_> {
@@ -420,12 +418,14 @@ impl Walk<'_> {
     /// Adds a slice, and what was before it. Returns the slice before.
     fn step(&mut self, at: At) -> Option<At> {
         let slice = self.slices.get(at)?.slice;
+        let ended = self.ended.filter(|_| is_of_interrupts(&slice));
+        let asleep = ended.map_or(0, |sleep| sleep.since);
         let mut times = Times {
-            ran: self.back_to(slice.since),
+            ran: self.back_to(slice.since.max(asleep)),
             ..Times::default()
         };
         let since = self.until;
-        let gap = self.back_to(slice.waiting);
+        let gap = self.back_to(slice.waiting.max(asleep));
         match slice.start {
             Start::Throttled => times.throttled = gap,
             Start::Preempted => times.preempted = gap,
@@ -438,13 +438,16 @@ impl Walk<'_> {
         }
         let all = self.path.tasks.entry(name(&slice)).or_default();
         all.add(&times);
+        if let Some(sleep) = ended.filter(|_| self.until <= asleep) {
+            return Some(sleep.before);
+        }
         let link = (slice.link.cpu(), slice.link.number());
         if slice.start == Start::Unknown || !slice.link.context().is_of_task() {
-            return self.sleeper(at, &slice);
+            return self.sleeper(&slice, ended.or_else(|| self.sleep(at, &slice))?);
         }
         self.path.wakeups += u64::from(slice.start.is_wakeup() && self.until > self.begin);
-        if slice.start == Start::Woken {
-            self.asleep.extend(self.sleep(at, &slice));
+        if slice.start == Start::Woken && !is_of_interrupts(&slice) {
+            self.ended = self.sleep(at, &slice);
         }
         // If it was overwritten, so may be others of this task.
         self.slices.get(link).map(|_| link)
@@ -454,33 +457,19 @@ impl Walk<'_> {
     fn sleep(&self, after: At, slice: &ChainSlice) -> Option<Sleep> {
         let of_task = self.by_task.get(&slice.pid)?;
         let (_, before) = *of_task.range(..(slice.since, after)).next_back()?;
-        Some(Sleep {
+        (slice.start != Start::Forked).then_some(Sleep {
             since: self.slices.end(before)?,
             before,
             after,
         })
     }
 
-    /// Adds the end of a sleep before a slice, which no task that is known ended, back to when the
-    /// last of those that wait fell asleep. Returns that one's slice before.
-    fn sleeper(&mut self, at: At, slice: &ChainSlice) -> Option<At> {
-        if slice.start == Start::Forked {
-            return None;
-        }
-        let until = self.until;
-        if !is_of_interrupts(slice) || self.asleep.iter().all(|sleep| sleep.since >= until) {
-            self.asleep.extend(self.sleep(at, slice));
-        }
-        let asleep = self.asleep.iter().enumerate();
-        let (place, sleep) = asleep
-            .filter(|(_, sleep)| sleep.since < until)
-            .max_by_key(|(_, sleep)| sleep.since)
-            .map(|(place, sleep)| (place, *sleep))?;
-        // The others wait for what this one does before.
-        self.asleep.truncate(place);
+    /// Adds a sleep, which no task that is known ended, but what woke the task of `slice`. Returns
+    /// the slice before.
+    fn sleeper(&mut self, slice: &ChainSlice, sleep: Sleep) -> Option<At> {
         let is_sleep = self.gaps.iter().all(|gaps| {
             let gap = gaps.partition_point(|gap| gap.1 <= sleep.since);
-            gaps.get(gap).is_none_or(|gap| gap.0 >= until)
+            gaps.get(gap).is_none_or(|gap| gap.0 >= self.until)
         });
         let ns = self.back_to(sleep.since);
         let sleeper = self.slices.get(sleep.after)?.slice;
