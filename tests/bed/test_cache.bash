@@ -68,18 +68,16 @@ cache_with_space() {
 
 # Root must leave nothing in another user's home, even if HOME names it, as with sudo -E.
 cache_of_root() {
-	local home
+	local home variable
 	home=$(cd ~root && pwd -P)
 	install -d -o 65534 "$work/home" "$work/home/.cache"
 	chmod 755 "$work"
-	run 1 unshare --mount --propagation private bash -c '
-		mount -t tmpfs -o ro tmpfs "$1" && env -u XDG_CACHE_HOME -u SCHEDHIST_CACHE HOME="$2" scripts/bed/root' \
-		sh "$home" "$work/home"
-	says "cannot write to $home/.cache/schedhist (Read-only file system)"
-	run 1 unshare --mount --propagation private bash -c '
-		mount -t tmpfs -o ro tmpfs "$1" && env -u SCHEDHIST_CACHE XDG_CACHE_HOME="$2/.cache" scripts/bed/root' \
-		sh "$home" "$work/home"
-	says "cannot write to $home/.cache/schedhist (Read-only file system)"
+	for variable in "HOME=$work/home" "XDG_CACHE_HOME=$work/home/.cache"; do
+		run 1 unshare --mount --propagation private bash -c '
+			mount -t tmpfs -o ro tmpfs "$1" && env -u XDG_CACHE_HOME -u SCHEDHIST_CACHE "$2" scripts/bed/root' \
+			sh "$home" "$variable"
+		says "cannot write to $home/.cache/schedhist (Read-only file system)"
+	done
 }
 
 # first_run COMMAND...: requires that a first run, which must fail, announces its work once.
