@@ -286,13 +286,16 @@ fn server() {
     let (head, body) = ask(port, "HEAD /metrics HTTP/1.0\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200") && body.is_empty());
     // Clients that say nothing keep nobody waiting.
+    let start = Instant::now();
+    get(port, "/metrics", "");
+    let usual = start.elapsed();
     let mute: Vec<_> = (0..40)
         .map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap())
         .collect();
     let start = Instant::now();
     assert!(get(port, "/metrics", "").0.starts_with("HTTP/1.1 200"));
     // Each of them is waited for ten seconds.
-    assert!(start.elapsed() < Duration::from_secs(9));
+    assert!(start.elapsed() < usual * 4 + Duration::from_secs(9));
     drop(mute);
     // A scrape is sent again for a moment.
     let is_up = |up: f64| {
@@ -539,7 +542,9 @@ fn slow_clients() {
     put_groups(&folder, machine, &many_groups(4_000));
     let more = "--series 10000000 --per-cpu runq,oncpu,offcpu,idle";
     let (mut process, port) = serve(&folder, more);
+    let start = Instant::now();
     let size = get(port, "/metrics", "").1.len();
+    let usual = start.elapsed();
     let alone = peak(&process);
     let slow: Vec<_> = (0..500)
         .map(|number: usize| {
@@ -564,7 +569,7 @@ fn slow_clients() {
         assert!(body.len() * 10 > size * 9, "{} of {size} bytes", body.len());
     }
     let took = start.elapsed();
-    assert!(took < Duration::from_secs(29), "{took:?}");
+    assert!(took < usual * 12 + Duration::from_secs(29), "{took:?}");
     let all = peak(&process);
     assert!(
         all < alone + (160 << 10),
@@ -574,7 +579,7 @@ fn slow_clients() {
     let start = Instant::now();
     assert!(process.0.wait().unwrap().success());
     let took = start.elapsed();
-    assert!(took < Duration::from_secs(9), "{took:?}");
+    assert!(took < usual * 4 + Duration::from_secs(9), "{took:?}");
     drop(slow);
 }
 
@@ -584,12 +589,14 @@ fn forms_in_turn() {
     let (folder, machine) = module("turns", 64, 20);
     put_groups(&folder, machine, &many_groups(2_000));
     let (process, port) = serve(&folder, "");
-    let used = || -> u64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", process.0.id())).unwrap();
-        let words: Vec<_> = stat.split(' ').collect();
-        words[13].parse::<u64>().unwrap() + words[14].parse::<u64>().unwrap()
+    let size = fs::metadata(folder.join("m/raw")).unwrap().len();
+    // How often it has read the module's file.
+    let reads = || -> u64 {
+        let io = fs::read_to_string(format!("/proc/{}/io", process.0.id())).unwrap();
+        let bytes = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+        bytes.unwrap().parse::<u64>().unwrap() / size
     };
-    let (start, before) = (Instant::now(), used());
+    let (start, before, mut answers) = (Instant::now(), reads(), 0);
     while start.elapsed() < Duration::from_secs(3) {
         for accept in [
             "text/plain",
@@ -598,12 +605,13 @@ fn forms_in_turn() {
         ] {
             for gzip in ["", "\r\nAccept-Encoding: gzip"] {
                 get(port, "/metrics", &format!("{accept}{gzip}"));
+                answers += 1;
             }
         }
     }
-    // In hundredths of a second.
-    let share = (used() - before) as f64 / start.elapsed().as_secs_f64();
-    assert!(share < 80.0, "{share} % of a CPU");
+    let reads = reads() - before;
+    println!("{answers} answers, {reads} reads of {size} bytes");
+    assert!(reads * 4 < answers, "{reads} reads, {answers} answers");
 }
 
 /// Where there is no room for all groups, those that waited most are sent, and what no group takes.
@@ -646,22 +654,16 @@ fn textfile() {
     let (folder, _) = module("textfile", 2, 100);
     let mut command = folder.command("--dir m export --textfile x.prom --interval 0.001");
     let process = Process(command.spawn().unwrap());
-    let (path, end) = (
-        folder.join("x.prom"),
-        Instant::now() + Duration::from_secs(10),
-    );
-    let mut seen = 0;
-    while seen < 200 {
-        assert!(Instant::now() < end, "only {seen}");
-        let Ok(text) = fs::read_to_string(&path) else {
-            continue;
-        };
+    let path = folder.join("x.prom");
+    until("it is there", || path.exists());
+    for _ in 0..200 {
+        let text = fs::read_to_string(&path).unwrap();
         assert!(
             text.ends_with('\n') && text.contains("schedhist_left_out"),
             "{} bytes",
             text.len()
         );
-        seen += 1;
+        thread::sleep(Duration::from_millis(1));
     }
     drop(process);
     // The collector runs as another user, whatever the umask.
@@ -894,23 +896,23 @@ fn prometheus() {
         query(port, "schedhist_switches_total == 400").is_ok_and(|v| v.len() == 1)
     });
     assert_eq!(
-        query(port, "resets(schedhist_switches_total[1m])").unwrap(),
+        query(port, "resets(schedhist_switches_total[10m])").unwrap(),
         [1.0]
     );
     assert_eq!(
-        query(port, "resets(schedhist_runq_seconds[1m])").unwrap(),
+        query(port, "resets(schedhist_runq_seconds[10m])").unwrap(),
         [1.0]
     );
     // At most what was counted before and after, with the extrapolation of both ends.
-    let increase = query(port, "increase(schedhist_switches_total[1m])").unwrap()[0];
+    let increase = query(port, "increase(schedhist_switches_total[10m])").unwrap()[0];
     assert!((800.0..2_400.0).contains(&increase), "{increase}");
     let samples = query(
         port,
-        "histogram_count(increase(schedhist_runq_seconds[1m]))",
+        "histogram_count(increase(schedhist_runq_seconds[10m]))",
     )
     .unwrap()[0];
     assert!(samples > 0.0 && samples < 2_400.0, "{samples}");
-    assert_eq!(query(port, "min_over_time(up[1m])").unwrap(), [1.0]);
+    assert_eq!(query(port, "min_over_time(up[10m])").unwrap(), [1.0]);
     let errors = fs::read_to_string(folder.join("log")).unwrap();
     assert!(
         !errors.contains("level=error") && !errors.contains("level=warn"),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A big machine: 256 CPUs and 1000 groups. Each verb takes 50 ms of CPU time and 100 MB at most,
-//! as docs/tool.md says of the release build. This test runs another build on a busy machine, and
-//! allows more time, but no more memory.
+//! as docs/tool.md says of the release build. This test runs another build on a busy machine: it
+//! prints the time, and fails for the memory.
 
 use std::{fs, process::Stdio};
 
@@ -14,12 +14,6 @@ use support::{sim, used, Folder};
 
 const CPUS: usize = 256;
 const GROUPS: u64 = 1_000;
-
-/// The greatest CPU time, in milliseconds: of this build, which is slower.
-const MAX_MS: i64 = 1_000;
-
-/// The same for what reads an hour: its page takes 2 s in the release build.
-const MAX_MS_OF_HOUR: i64 = 10_000;
 
 /// The greatest memory, in KiB.
 const MAX_KIB: i64 = 100_000;
@@ -80,14 +74,8 @@ fn a_big_machine() {
         "diff runs runs",
         "report -i runs",
     ] {
-        let (ms, kib) = (0..3).map(|_| cost(&folder, words)).min().unwrap();
+        let (ms, kib) = cost(&folder, words);
         println!("{words}: {ms} ms, {kib} KiB");
-        // Both read an hour.
-        let most = match words.contains("hour") {
-            true => MAX_MS_OF_HOUR,
-            false => MAX_MS,
-        };
-        assert!(ms <= most, "{words}: {ms} ms");
         assert!(kib <= MAX_KIB, "{words}: {kib} KiB");
     }
     let size = fs::metadata(folder.join("data")).unwrap().len();
