@@ -462,22 +462,10 @@ fn hosts() {
         assert_eq!(status == "200", body.starts_with(b"# HELP"), "{head}");
         status
     };
-    for host in [
-        "127.0.0.1",
-        "LOCALHOST:9763",
-        "[::1]",
-        "[::1]:80",
-        "192.0.2.1:1",
-    ] {
+    for host in "127.0.0.1 LOCALHOST:9763 [::1] [::1]:80 192.0.2.1:1".split(' ') {
         assert_eq!(status(&[host]), "200", "{host}");
     }
-    for host in [
-        "example.org",
-        "example.org:9763",
-        "",
-        "127.0.0.1.example.org",
-        "localhost:x",
-    ] {
+    for host in "example.org example.org:9763  127.0.0.1.example.org localhost:x".split(' ') {
         assert_eq!(status(&[host]), "421", "{host}");
     }
     assert_eq!(status(&[]), "200");
@@ -489,14 +477,7 @@ fn hosts() {
 #[test]
 fn listen() {
     let (folder, _) = module("listen", 1, 10);
-    for wrong in [
-        "localhost",
-        "example.org:9763",
-        "127.0.0.1",
-        "::1:9763",
-        ":65536",
-        "::",
-    ] {
+    for wrong in "localhost example.org:9763 127.0.0.1 ::1:9763 :65536 ::".split(' ') {
         let mut command = folder.command(&format!("--dir m export --listen {wrong}"));
         let output = command.output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

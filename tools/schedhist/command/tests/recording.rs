@@ -86,8 +86,29 @@ fn damaged() {
         let spans: u64 = numbers(&histograms(&out), "span_ns").iter().sum();
         (output.status.code().unwrap(), spans / SECOND, out, err)
     };
+    // A reader that has gone, as `head` has, hides no damage, and is no error by itself.
+    let unread = |words: &str, status: i32| {
+        let output = folder.command(words).stdout(closed()).output().unwrap();
+        let (_, err) = said(&output);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {err}");
+        assert_eq!(err.contains("are lost"), status == 1, "{words:?}: {err}");
+        assert!(!err.contains("cannot write"), "{words:?}: {err}");
+        // Nothing is told of intervals that nobody reads.
+        assert!(err.matches("measuring is off").count() < 9, "{err}");
+    };
+    let all = [
+        "report -i data",
+        "report -i data -e -x ,",
+        "report -i data --hlog runq",
+        "report -i data --hgrm runq",
+        "report -i data --html page",
+        "report -i data -i data -j",
+        "export --perfetto trace -i data",
+    ];
     let words = "report -i data -j runq";
     assert_eq!(spans(words).1, 249);
+    all.map(|words| unread(words, 0));
+    unread(words, 0);
     let deltas: Vec<_> = chunks(&good)
         .iter()
         .filter(|(_, kind)| *kind == 3)
@@ -115,15 +136,9 @@ fn damaged() {
         );
         assert!(err.contains(&text) && err.contains("data: "), "{err}");
         // The other readers do what they can, and say so.
-        for words in [
-            "report -i data",
-            "report -i data -e -x ,",
-            "report -i data --hlog runq",
-            "report -i data --hgrm runq",
-            "report -i data --html page",
-            "report -i data -i data -j",
-            "export --perfetto trace -i data",
-        ] {
+        unread(words, 1);
+        for words in all {
+            unread(words, 1);
             let output = folder.run(words);
             let (_, err) = said(&output);
             assert_eq!(output.status.code(), Some(1), "{words}: {err}");
@@ -143,37 +158,6 @@ fn damaged() {
     assert_eq!((status, all), (0, 248), "{err}");
     assert!(err.contains("its last part is cut off") && err.contains("all before it was read"));
     assert!(out.contains("\"is_cut\":true"));
-}
-
-/// A reader that has gone, as `head` has, hides no damage, and is no error by itself.
-#[test]
-fn damaged_and_unread() {
-    let folder = Folder::new("unread");
-    let path = folder.join("data");
-    record(&path, 250, |i| i * SECOND);
-    let good = fs::read(&path).unwrap();
-    let mut deltas = chunks(&good).into_iter().filter(|(_, kind)| *kind == 3);
-    let mut bad = good.clone();
-    bad[deltas.next_back().unwrap().0 + 12] ^= 0x41;
-    for (data, status) in [(good, 0), (bad, 1)] {
-        fs::write(&path, data).unwrap();
-        for words in [
-            "report -i data",
-            "report -i data -j runq",
-            "report -i data -e -x ,",
-            "report -i data --hlog runq",
-            "report -i data --hgrm runq",
-            "report -i data -i data -j",
-        ] {
-            let output = folder.command(words).stdout(closed()).output().unwrap();
-            let (_, err) = said(&output);
-            assert_eq!(output.status.code(), Some(status), "{words:?}: {err}");
-            assert_eq!(err.contains("are lost"), status == 1, "{words:?}: {err}");
-            assert!(!err.contains("cannot write"), "{words:?}: {err}");
-            // Nothing is told of intervals that nobody reads.
-            assert!(err.matches("measuring is off").count() < 9, "{err}");
-        }
-    }
 }
 
 /// Runs behind damage are there, and more of them can be appended.

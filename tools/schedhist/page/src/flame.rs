@@ -641,15 +641,8 @@ bare 7 schedhist:offcpu: duration_ns=7
             folded(&stacks),
             ["a b;main 3", "a b;main;read_[k] 12", "idle 4"]
         );
-        for text in [
-            "",
-            "nonsense",
-            "a;b x\n",
-            "a;b 0\n",
-            "{}\n",
-            "root 0\nuser 1000\n",
-            "a;b 1\nnonsense\n",
-        ] {
+        let wrong = "|nonsense|a;b x\n|a;b 0\n|{}\n|root 0\nuser 1000\n|a;b 1\nnonsense\n";
+        for text in wrong.split('|') {
             assert_eq!(
                 Stacks::parse("x", text.as_bytes()).unwrap_err(),
                 NEITHER,

@@ -24,13 +24,11 @@ use super::{
 /// - `says TEXT`: this text, on standard output;
 /// - `notes TEXT`: this text, on standard error;
 /// - `refused TEXT`: status 2, and this text;
-/// - `in FILE`: its effect needs time or a module, and there is a test in this file.
+/// - `in FILE TEXT`: its effect needs time or a module, and a test in this file has this text.
 ///
-/// A bar ends a text that ends with a blank. Each option of each verb must be there.
+/// A bar ends a text that ends with a blank. There may be several options, with ` / ` between. Each option of each verb must be there.
 const CASES: &str = r#"
-| --dir machine | -n | differs
-| --dir machine | -u | differs
-| --dir machine | -m | differs
+| --dir machine | -n / -u / -m | differs
 | --dir machine | -q 50 | differs
 | --dir machine -u | -q 50,60,70 | says 2 percentiles fit
 | --dir machine | -j | differs
@@ -42,8 +40,8 @@ const CASES: &str = r#"
 top | --once -d 0.001 --dir machine | --metric oncpu | differs
 top | --once -d 0.001 --dir off | --metric runq | says [measuring is off
 top | --dir machine | --interval 0 | refused from 1ms to 365d
-top | --dir machine -d 0.001 | --once | in tests/golden.md
-top | --dir machine -d 0.001 | --ascii | in tests/top.rs
+top | --dir machine -d 0.001 | --once | in tests/golden.md top --once
+top | --dir machine -d 0.001 | --ascii | in tests/golden.md --ascii
 top | --once | --dir nowhere | differs
 top | --once -d 0.001 --dir machine | --limits limits | says Limits 1 unknown
 top | -i few.data | --limits limits | says BROKEN runq.p50 < 1ns:
@@ -51,9 +49,7 @@ top | -i few.data | --last 0.5 | differs
 top | --dir machine | --time 0,1 | refused required arguments
 top | -i few.data | --time 0,1 | differs
 top | --dir machine | --input nowhere | refused this reads no files of the module
-hist | --dir machine | --nanoseconds | differs
-hist | --dir machine | --microseconds | differs
-hist | --dir machine | --milliseconds | differs
+hist | --dir machine | --nanoseconds / --microseconds / --milliseconds | differs
 hist | --dir machine -j | --milliseconds | refused cannot be used with
 hist | --dir machine | --quantiles 50 | differs
 hist | --dir machine | --json | differs
@@ -69,26 +65,21 @@ hist |  | --dir off | says metric is off
 hist | -j | --dir off | says "on":false
 hist | -x , | --dir off | notes runq is off
 hist | wakeup -x , | --dir off | notes wakeup is off: schedhist ctl metrics all
-runqlat | 0.01 1 --dir machine | --milliseconds | in tests/golden.md
+runqlat | 0.01 1 --dir machine | --milliseconds | in tests/golden.md runqlat -m
 runqlat | 0.01 1 --dir machine | --timestamp | differs
-runqlat | 0.01 1 --dir machine | --pids | notes grouped by 'cgroup' already
-runqlat | 0.01 1 --dir machine | --tids | notes grouped by 'cgroup' already
-runqlat | 0.01 1 --dir machine | --pidnss | notes grouped by 'cgroup' already
-runqlat | 0.01 1 --dir machine | --pid 7 | notes grouped by 'cgroup' already
+runqlat | 0.01 1 --dir machine | --pids / --tids / --pidnss / --pid 7 | notes grouped by 'cgroup' already
 runqlat | 0.01 1 --dir machine | --pid '' | refused a value is required
 runqlat | 0.01 1 --dir machine | --cgroup '' | refused a value is required
 runqlat | 0.01 1 --dir machine | --cgroup .. | notes is no cgroup
 runqlat | 0.01 1 --dir machine -p 7 | --cgroup /a | refused cannot be used with
 runqlat | 0.01 1 | --dir off | notes runq is off: schedhist ctl metrics default
-cpudist | 0.01 1 --dir machine | --milliseconds | in tests/golden.md
+cpudist | 0.01 1 --dir machine | --milliseconds | in tests/golden.md cpudist -m
 cpudist | 0.01 1 --dir machine | --timestamp | differs
 cpudist | 0.01 1 --dir machine | --offcpu | differs
-cpudist | 0.01 1 --dir machine | --include-idle | in tests/golden.md
+cpudist | 0.01 1 --dir machine | --include-idle | in tests/golden.md cpudist -I
 cpudist | 0.01 1 --dir machine -P | --include-idle | refused no histogram of idle
-cpudist | 0.01 1 --dir machine | --extension | in tests/golden.md
-cpudist | 0.01 1 --dir machine | --pids | notes grouped by 'cgroup' already
-cpudist | 0.01 1 --dir machine | --tids | notes grouped by 'cgroup' already
-cpudist | 0.01 1 --dir machine | --pid 7 | notes grouped by 'cgroup' already
+cpudist | 0.01 1 --dir machine | --extension | in tests/golden.md cpudist -m -e
+cpudist | 0.01 1 --dir machine | --pids / --tids / --pid 7 | notes grouped by 'cgroup' already
 cpudist | 0.01 1 --dir machine | --cgroup '' | refused a value is required
 cpudist | -O 0.01 1 | --dir off | notes runq_preempt, offcpu are off
 runqslower | 5 --dir settings | --tid 7 | differs
@@ -97,9 +88,7 @@ runqslower | 5 --dir settings | --pid 4194304 | differs
 runqslower | 5 --dir settings | --pid '' | refused a value is required
 runqslower | 5 --dir settings | --previous | differs
 runqslower | 5 | --dir nowhere | differs
-groups | --dir machine | --nanoseconds | differs
-groups | --dir machine | --microseconds | differs
-groups | --dir machine | --milliseconds | differs
+groups | --dir machine | --nanoseconds / --microseconds / --milliseconds | differs
 groups | --dir machine | --quantiles 50 | says  p50 |
 groups | --dir machine | --quantiles 10,20,30,40,50,60 | says percentiles fit
 groups | --dir machine -x , | --quantiles 50 | differs
@@ -122,12 +111,12 @@ run | --dir machine | --quantiles 1,2,3,4,5,6 -- true | notes 5 percentiles fit
 run | --dir machine | --json -- true | notes "notes":["measuring is off
 run | --dir machine | --separator , -- true | notes schedhist: measuring is off
 run | --dir machine | --repeat 2 -- true | notes (2 of 2)
-run | --dir machine | --output new.data -- true | in tests/run.rs
+run | --dir machine | --output new.data -- true | in tests/run.rs -o file
 run | --dir machine | --append -- true | refused required arguments
 run | --dir machine | --log-fd 77 -- true | refused Bad file descriptor
 run | --dir machine | --interval 100 -- sleep 0.3 | notes from |
 run | --dir machine | --delay 60000 -- true | notes before it was to be measured
-run | --dir machine | --timeout 100 -- sleep 9 | in tests/run.rs
+run | --dir machine | --timeout 100 -- sleep 9 | in tests/run.rs --timeout
 run | --dir machine | --cpu 0 -- true | notes only CPU 0
 run | --dir machine -j | --cpu 0 -- true | notes "of the machine, only CPU 0"
 run | --dir machine -x , | --cpu 0 -- true | notes of the machine, only CPU 0
@@ -158,9 +147,7 @@ record | --dir machine -d 0.05 | --ring x | refused a number, of s or with ns, u
 record | -d 0.05 -o new.data | --dir off | notes measuring is off
 record | -d 0.05 -o new.data | --dir off | notes offcpu are off
 report |  | --input few.data | says note: measuring is off
-report | -i few.data | --nanoseconds | differs
-report | -i few.data | --microseconds | differs
-report | -i few.data | --milliseconds | differs
+report | -i few.data | --nanoseconds / --microseconds / --milliseconds | differs
 report | -i few.data | --quantiles 50 | differs
 report | -i few.data runq | --json | says schedhist.counters.v1
 report | -i few.data | --separator , | notes measuring is off
@@ -182,7 +169,7 @@ report | -i few.data --html new.html | -q 50 | refused cannot be used with
 report | -i few.data | --against a.data | refused required arguments
 report | -i few.data | --stacks x | refused required arguments
 report | -i few.data | --limits limits | refused required arguments
-report | -i few.data --html new.html | --limits limits | in tests/html.rs
+report | -i few.data --html new.html | --limits limits | in tests/html.rs --limits
 report | -i few.data | --hgrm runq | differs
 report | -i few.data --hgrm runq | -e | refused cannot be used with
 report | -i few.data --hgrm runq | -j | refused cannot be used with
@@ -190,9 +177,7 @@ report | -i few.data | --hlog runq | differs
 report | -i few.data --hlog runq | -n | refused cannot be used with
 report | -i few.data --hlog runq | oncpu | refused cannot be used with
 report | -i few.data | --dir machine | refused reads no files of the module
-diff | a.data b.data | --nanoseconds | differs
-diff | a.data b.data | --microseconds | differs
-diff | a.data b.data | --milliseconds | differs
+diff | a.data b.data | --nanoseconds / --microseconds / --milliseconds | differs
 diff | a.data b.data | --quantiles 50 | differs
 diff | a.data few.data | --json | says "notes":["no test: it needs
 diff | a.data b.data -q 99.99 | --json | says "too few samples"
@@ -217,7 +202,7 @@ export | -i few.data | --perfetto new.trace | notes bytes
 export | --dir machine | --input few.data | refused required arguments
 export | --dir machine --once | --input few.data | refused cannot be used with
 export | --dir machine | --last 1 | refused required arguments
-export | -i few.data --perfetto new.trace | --last 0.5 | in tests/recording.rs
+export | -i few.data --perfetto new.trace | --last 0.5 | in tests/recording.rs --last 5
 export | -i few.data --perfetto new.trace | --time 900,901 | notes no interval is within
 export | --dir machine --once | --listen 127.0.0.1:1 | refused cannot be used with
 export | --dir machine --once | --textfile new.prom | differs
@@ -238,7 +223,7 @@ check | limits | --input few.data | says BROKEN runq.p50 < 1ns:
 check | limits -i few.data | --dir machine | refused reads no files of the module
 check | limits -i few.data | --last 0.5 | differs
 check | limits -i few.data | --time 900,901 | refused no interval is within
-check | limits | --prometheus | in tests/check.rs
+check | limits | --prometheus | in tests/check.rs --prometheus
 watch | --dir settings | --threshold 5 | says ## CPU
 watch | --dir settings -T 5 | --duration x | refused a number, of s or with ns, us, ms
 watch | --dir settings -T 5 | --quiet | says 1 above 5 us
@@ -260,10 +245,12 @@ completions | bash | --dir machine | refused reads no files of the module
 /// Returns the parts of each case: the verb, further words, the option, and what is to be seen.
 fn cases() -> impl Iterator<Item = [&'static str; 4]> {
     let lines = CASES.lines().skip(1);
-    lines.map(|line| {
+    lines.flat_map(|line| {
         let mut parts = line.split('|').map(str::trim_start);
         let mut part = || parts.next().unwrap_or_else(|| panic!("not a case: {line}"));
-        [part().trim_end(), part(), part(), part()]
+        let (verb, words, options, expected) = (part().trim_end(), part(), part(), part());
+        let options = options.trim_end().split(" / ");
+        options.map(move |option| [verb, words, option, expected])
     })
 }
 
@@ -314,7 +301,11 @@ fn options_have_effects() {
             "says" => format!(" {out} ").contains(part),
             "notes" => err.contains(part),
             "refused" => output.status.code() == Some(2) && err.contains(part) && out.is_empty(),
-            "in" => Path::new(env!("CARGO_MANIFEST_DIR")).join(part).exists(),
+            "in" => {
+                let (file, text) = part.split_once(' ').unwrap();
+                let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+                fs::read_to_string(file).unwrap().contains(text)
+            }
             _ => panic!("not expected: {expected}"),
         };
         if !is_as_expected {

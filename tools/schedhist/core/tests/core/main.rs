@@ -328,19 +328,7 @@ fn percentages() {
     ] {
         assert_eq!(Quantile::parse(text).unwrap().to_string(), name);
     }
-    for text in [
-        "",
-        "0",
-        "101",
-        "-1",
-        "1e1",
-        "50.",
-        ".5",
-        "99.12345678",
-        "p",
-        "100.1",
-        "+5",
-    ] {
+    for text in " 0 101 -1 1e1 50. .5 99.12345678 p 100.1 +5".split(' ') {
         assert_eq!(Quantile::parse(text), None, "{text}");
     }
     assert_eq!(
@@ -586,15 +574,10 @@ group id 1 oncpu_count 7 oncpu_sum_ns 50 runq_count 3 runq_p99_ns 9 name /a b
 
 #[test]
 fn outliers_in_pieces() {
-    let whole = "# schedhist outliers version 1\n\
-        outlier id 4 metric runq_wakeup cause wakeup cpu 1 duration_ns 30 start_ns 1 end_ns 31 \
-        missing_ns 5 culprits 2 pid 9 prio 120 comm a b\n  \
-        culprit id 4 ran_ns 20 slices 1 pid 7 prio 120 comm x\n  \
-        culprit id 4 ran_ns 5 slices 1 pid 0 prio 120 comm swapper/1\n";
-    for cut in 0..whole.len() {
+    for cut in 0..OUTLIERS.len() {
         let mut parser = text::OutlierParser::default();
-        let mut found = parser.feed(&whole[..cut]);
-        found.extend(parser.feed(&whole[cut..]));
+        let mut found = parser.feed(&OUTLIERS[..cut]);
+        found.extend(parser.feed(&OUTLIERS[cut..]));
         assert_eq!(found.len(), 1);
         assert_eq!(
             (found[0].comm.as_str(), found[0].culprits.len()),
@@ -655,37 +638,19 @@ fn comparisons_do_not_lie() {
     // 5 % of 400 is 20; chance adds two deviations.
     assert!(wrong <= 29, "{wrong} of 400 are false");
     assert!(found >= 95, "{found} of 100 are found");
-    // Too few runs: no test.
-    assert_eq!(
-        compare::p_values(&[Line {
-            a: vec![1; 3],
-            b: vec![9; 3]
-        }]),
-        None
-    );
-    // All choices: the least p of 4 + 4 runs, and that of 6 + 6.
-    let p = |n: usize| {
-        compare::p_values(&[Line {
-            a: vec![1; n],
-            b: vec![9; n],
-        }])
-        .unwrap()[0]
+    let p = |a: u64, b: u64, n| {
+        let (a, b) = (vec![a; n], vec![b; n]);
+        compare::p_values(&[Line { a, b }]).map(|all| all[0])
     };
-    assert!((p(4) - 2.0 / 70.0).abs() < 1e-12);
-    assert!((p(6) - 2.0 / 924.0).abs() < 1e-12);
+    let is = |found: Option<f64>, wanted: f64| (found.unwrap() - wanted).abs() < 1e-12;
+    // Too few runs: no test.
+    assert_eq!(p(1, 9, 3), None);
+    // All choices: the least p of 4 + 4 runs, and that of 6 + 6.
+    assert!(is(p(1, 9, 4), 2.0 / 70.0) && is(p(1, 9, 6), 2.0 / 924.0));
     // A random sample of them.
-    assert!(p(12) < 0.001);
+    assert!(p(1, 9, 12).unwrap() < 0.001);
     // No difference at all.
-    assert!(
-        (compare::p_values(&[Line {
-            a: vec![5; 6],
-            b: vec![5; 6]
-        }])
-        .unwrap()[0]
-            - 1.0)
-            .abs()
-            < 1e-12
-    );
+    assert!(is(p(5, 5, 6), 1.0));
 }
 
 /// Decodes a line of HdrHistogram's log: the least value and the count of each place.

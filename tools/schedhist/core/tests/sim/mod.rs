@@ -478,62 +478,18 @@ fn identity(cpu: usize, pid: i32) -> Identity {
 }
 
 /// Parts of names of tasks, which may have any bytes but NUL: what looks like the texts in which
-/// names stand, what has a meaning in them, and what is no text.
-const PARTS: [&[u8]; 47] = [
-    b"[0] d 1.0: a b",
-    b"a",
-    b"Z",
-    b"7",
-    b"12",
-    b" ",
-    b" ",
-    b"  ",
-    b"\n",
-    b"\t",
-    b"\r",
-    b"\x1b[31m",
-    b"\x7f",
-    b";",
-    b":",
-    b": ",
-    b"=",
-    b",",
-    b"/",
-    b"#",
-    b"-",
-    b"-7",
-    b"\\",
-    b"\\x3b",
-    b"\"",
-    b"'",
-    b"<b>",
-    b"&lt;",
-    b"{}",
-    b"\xff",
-    b"\xc3",
-    b"\xc3\xa9",
-    b"\xe2\x82\xac",
-    b"comm=",
-    b" pid=7",
-    b" cpu=9",
-    b"id=1 ",
-    b"duration_ns=5",
-    b"[001] ",
-    b"1.5: ",
-    b"0.0: runq: ",
-    b"0.0: idle: cpu=",
-    b"5 GET: x",
-    b"x:y: ",
-    b"=> f",
-    b"<stack trace>",
-    b"_[k]",
-];
+/// names stand, what has a meaning in them, and what is no text. There is a bar between them.
+const PARTS: &[u8] = b"\
+    [0] d 1.0: a b|a|Z|7|12| | |  |\n|\t|\r|\x1b[31m|\x7f|;|:|: |=|,|/|#|-|-7|\\|\\x3b|\"|'|\
+    <b>|&lt;|{}|\xff|\xc3|\xc3\xa9|\xe2\x82\xac|comm=| pid=7| cpu=9|id=1 |duration_ns=5|\
+    [001] |1.5: |0.0: runq: |0.0: idle: cpu=|5 GET: x|x:y: |=> f|<stack trace>|_[k]";
 
 /// Returns a name of a task, of up to 15 bytes.
 pub fn nasty_name(random: &mut Random) -> Vec<u8> {
+    let parts: Vec<_> = PARTS.split(|byte| *byte == b'|').collect();
     let mut name = Vec::new();
     for _ in 0..=random.next() % 5 {
-        name.extend(PARTS[random.next() as usize % PARTS.len()]);
+        name.extend(parts[random.next() as usize % parts.len()]);
     }
     name.truncate(15);
     name
