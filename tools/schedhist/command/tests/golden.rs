@@ -434,41 +434,15 @@ fn check(output: &Output, most: i32, about: &str) {
     );
 }
 
-/// The checksum of a chunk of a recording: FNV-1a over its type, its length and its contents.
-fn checksum(kind_and_length: &[u8], contents: &[u8]) -> u32 {
-    let bytes = kind_and_length.iter().chain(contents);
-    bytes.fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
-}
-
 /// Changes the contents of some chunks of a recording, and makes their checksums right again.
 fn mutated(recording: &[u8], random: &mut sim::Random) -> Vec<u8> {
-    let (mut out, mut rest) = (recording[..16].to_vec(), &recording[16..]);
-    while rest.len() >= 12 {
-        let length = u32::from_le_bytes(rest[4..8].try_into().unwrap()) as usize;
-        let mut contents = rest[12..12 + length].to_vec();
-        for _ in 0..random.next() % 3 {
-            let at = random.next() as usize % contents.len();
-            match random.next() % 4 {
-                0 => contents[at] = random.next() as u8,
-                1 => contents.truncate(at.max(1)),
-                2 => contents[at] ^= 1 << (random.next() % 8),
-                _ => {
-                    let digits = contents.iter_mut().skip(at).take(20);
-                    digits.for_each(|byte| *byte = b'9');
-                }
-            }
+    let mut out = recording[..16].to_vec();
+    for (chunk, kind) in sim::chunks(recording) {
+        let contents = &recording[chunk.start + 12..chunk.end];
+        match random.next() % 3 {
+            0 => out.extend(sim::chunk(kind.into(), contents)),
+            _ => out.extend(sim::chunk(kind.into(), &sim::mutate(random, contents))),
         }
-        let head: Vec<_> = rest[..4]
-            .iter()
-            .copied()
-            .chain((contents.len() as u32).to_le_bytes())
-            .collect();
-        out.extend(&head);
-        out.extend(checksum(&head, &contents).to_le_bytes());
-        out.extend(contents);
-        rest = &rest[12 + length..];
     }
     out
 }

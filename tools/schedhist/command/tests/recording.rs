@@ -63,16 +63,6 @@ fn numbers(lines: &[Value], field: &str) -> Vec<u64> {
     values.flatten().collect()
 }
 
-/// Returns where the chunks of a recording begin, and their types.
-fn chunks(data: &[u8]) -> Vec<(usize, u8)> {
-    let (mut found, mut at) = (Vec::new(), 16);
-    while at < data.len() {
-        found.push((at, data[at]));
-        at += 12 + u32::from_le_bytes(data[at + 4..at + 8].try_into().unwrap()) as usize;
-    }
-    found
-}
-
 /// A damaged byte costs a minute at most; what is lost is said, and the status is 1.
 #[test]
 fn damaged() {
@@ -96,7 +86,7 @@ fn damaged() {
         // Nothing is told of intervals that nobody reads.
         assert!(err.matches("measuring is off").count() < 9, "{err}");
     };
-    let all = [
+    let readers = [
         "report -i data",
         "report -i data -e -x ,",
         "report -i data --hlog runq",
@@ -107,12 +97,12 @@ fn damaged() {
     ];
     let words = "report -i data -j runq";
     assert_eq!(spans(words).1, 249);
-    all.map(|words| unread(words, 0));
+    readers.iter().for_each(|words| unread(words, 0));
     unread(words, 0);
-    let deltas: Vec<_> = chunks(&good)
+    let deltas: Vec<_> = sim::chunks(&good)
         .iter()
         .filter(|(_, kind)| *kind == 3)
-        .map(|(at, _)| *at)
+        .map(|(chunk, _)| chunk.start)
         .collect();
     for (nth, at) in [(0, 12), (6, 5), (30, 2), (100, 8), (150, 20), (200, 0)] {
         let mut data = good.clone();
@@ -137,7 +127,7 @@ fn damaged() {
         assert!(err.contains(&text) && err.contains("data: "), "{err}");
         // The other readers do what they can, and say so.
         unread(words, 1);
-        for words in all {
+        for words in readers {
             unread(words, 1);
             let output = folder.run(words);
             let (_, err) = said(&output);
@@ -172,7 +162,7 @@ fn damaged_runs() {
     }
     drop(recorder);
     let mut data = fs::read(folder.join("data")).unwrap();
-    let at = chunks(&data)[2].0;
+    let at = sim::chunks(&data)[2].0.start;
     data[at + 5] ^= 0x20;
     data.truncate(data.len() - 1);
     let mut bytes = Recorder::append(Vec::new());
@@ -621,7 +611,7 @@ fn two_files() {
     // As early versions wrote it: without a word on the other file.
     let early = |path: &str| {
         let mut data = fs::read(folder.join(path)).unwrap();
-        let second = chunks(&data)[1].0;
+        let second = sim::chunks(&data)[1].0.start;
         data.drain(16..second);
         fs::write(folder.join(path), data).unwrap();
     };

@@ -246,16 +246,10 @@ fn flows_from_earlier_slices() {
 #[test]
 fn any_text() {
     let mut random = sim::Random(3);
-    let bytes = TRACE.as_bytes();
     for _ in 0..300 {
-        let mut text = bytes.to_vec();
-        for _ in 0..1 + random.next() % 20 {
-            let at = random.next() as usize % text.len();
-            match random.next() % 3 {
-                0 => text[at] = (random.next() % 256) as u8,
-                1 => text.truncate(at.max(1)),
-                _ => text[at] = bytes[random.next() as usize % bytes.len()],
-            }
+        let mut text = TRACE.as_bytes().to_vec();
+        for _ in 0..1 + random.next() % 10 {
+            text = sim::mutate(&mut random, &text);
         }
         let (trace, _) = events::trace(&text);
         decode(&trace);

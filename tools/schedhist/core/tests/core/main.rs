@@ -32,11 +32,12 @@ use schedhist_core::{
 };
 
 mod groups;
+mod path;
 mod recordings;
 #[path = "../sim/mod.rs"]
 mod sim;
 
-use sim::{Groups, Machine, Random, GROUP_RUNQ};
+use sim::{mutate, Groups, Machine, Random, GROUP_RUNQ};
 
 fn two(seed: u64) -> (Vec<u8>, Vec<u8>) {
     let mut machine = Machine::new(3, 5, seed);
@@ -454,13 +455,7 @@ fn sums_of_long_waits() {
 
 /// Returns the first item of a recording that has this chunk alone.
 fn item_of(kind: u32, contents: &[u8]) -> Option<Item> {
-    let (kind, len) = (kind.to_le_bytes(), (contents.len() as u32).to_le_bytes());
-    let bytes = kind.iter().chain(&len).chain(contents);
-    let sum = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    });
-    let head = [&MAGIC[..], &kind, &len, &sum.to_le_bytes()].concat();
-    let file = [&head[..], contents].concat();
+    let file = [&MAGIC[..], &sim::chunk(kind, contents)].concat();
     Player::new(&file[..]).unwrap().next_item()
 }
 
@@ -470,25 +465,6 @@ fn early(text: &str) -> Option<raw::Groups> {
         Item::Groups(groups) => Some(groups),
         other => panic!("{other:?}"),
     }
-}
-
-fn mutate(random: &mut Random, data: &[u8]) -> Vec<u8> {
-    let mut data = data.to_vec();
-    for _ in 0..=random.next() % 3 {
-        let at = random.next() as usize % data.len().max(1);
-        match random.next() % 4 {
-            0 => data[at] = random.next() as u8,
-            1 => data[at] ^= 1 << (random.next() % 8),
-            2 => data.truncate(at.max(1)),
-            _ => {
-                let at = at & !3;
-                for byte in data.iter_mut().skip(at).take(4) {
-                    *byte = [0, 0xff, 0x7f, 0x80][(random.next() % 4) as usize];
-                }
-            }
-        }
-    }
-    data
 }
 
 /// Nothing panics, whatever the bytes; what is accepted can be used.

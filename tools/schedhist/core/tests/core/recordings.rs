@@ -2,6 +2,8 @@
 
 //! Tests of recordings.
 
+use std::ops::Range;
+
 use super::*;
 
 /// Recordings keep what is in progress, and readers that do not know it skip it.
@@ -34,15 +36,11 @@ fn recordings_of_what_is_in_progress() {
         assert_eq!(found, &wanted);
     }
     // Without its chunks, as an earlier command would have written it.
-    let (mut old, mut rest) = (file[..16].to_vec(), &file[16..]);
-    while !rest.is_empty() {
-        let length = 12 + u32::from_le_bytes(rest[4..8].try_into().unwrap()) as usize;
-        let (chunk, next) = rest.split_at(length);
-        if chunk[0] != 8 {
-            old.extend_from_slice(chunk);
-        }
-        rest = next;
-    }
+    let mut old = file[..16].to_vec();
+    let others = sim::chunks(&file)
+        .into_iter()
+        .filter(|(_, kind)| *kind != 8);
+    others.for_each(|(chunk, _)| old.extend(&file[chunk]));
     assert!(old.len() < file.len());
     let found = read(&old);
     assert_eq!(found.len(), 3);
@@ -122,32 +120,20 @@ fn recordings_give_back_what_they_got() {
     }
     assert_eq!(player.next_item(), None);
     // Cut off anywhere, it gives the snapshots that were complete, and says so.
-    let ends: Vec<_> = chunks(&data).iter().map(|chunk| chunk.1).collect();
+    let chunks = sim::chunks(&data);
+    let ends: Vec<_> = chunks.iter().map(|(chunk, _)| chunk.end).collect();
     for end in (16..data.len()).step_by(37) {
         let (found, lost) = play(&data[..end]);
         let complete = ends.iter().filter(|chunk| **chunk <= end).count();
-        let is_snapshot = |at: usize| [2, 3].contains(&data[at]);
-        let there = chunks(&data).into_iter();
-        let there = there.filter(|(at, its_end)| is_snapshot(*at) && *its_end <= end);
+        let is_there =
+            |chunk: &&(Range<usize>, u8)| [2, 3].contains(&chunk.1) && chunk.0.end <= end;
+        let there = chunks.iter().filter(is_there);
         assert_eq!(found, snapshots[..there.count()]);
         let rest = end - ends[..complete].last().unwrap_or(&16);
         let cut: Vec<_> = lost.iter().map(|lost| (lost.is_cut, lost.bytes)).collect();
         let wanted = (rest != 0).then_some((true, rest as u64));
         assert_eq!(cut, Vec::from_iter(wanted), "at {end}");
     }
-}
-
-/// Returns where the chunks of a recording begin and end.
-fn chunks(data: &[u8]) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
-    let mut at = 16;
-    while at < data.len() {
-        let length = u32::from_le_bytes(data[at + 4..at + 8].try_into().unwrap());
-        let end = at + 12 + length as usize;
-        found.push((at, end));
-        at = end;
-    }
-    found
 }
 
 /// Returns the snapshots of a recording, and what is lost.
@@ -231,16 +217,15 @@ fn damage_costs_a_minute() {
         snapshots.push(taken);
     }
     let good = recorder.get_mut().clone();
-    let chunks = chunks(&good);
-    let kinds = chunks.iter().map(|(at, _)| good[*at]);
-    let wholes = kinds.clone().filter(|kind| *kind == 2).count();
+    let chunks = sim::chunks(&good);
+    let wholes = chunks.iter().filter(|(_, kind)| *kind == 2).count();
     assert_eq!(wholes, 4, "one in twelve of forty");
     // Where each snapshot begins, and the whole one that it builds on.
     let mut places: Vec<(usize, usize, usize)> = Vec::new();
-    for ((at, end), kind) in chunks.iter().zip(kinds) {
+    for (Range { start, end }, kind) in chunks {
         match kind {
-            2 => places.push((*at, *end, *at)),
-            3 => places.push((*at, *end, places.last().unwrap().2)),
+            2 => places.push((start, end, start)),
+            3 => places.push((start, end, places.last().unwrap().2)),
             _ => {}
         }
     }
@@ -293,17 +278,7 @@ fn damage_costs_a_minute() {
 fn old_recordings() {
     let mut machine = Machine::new(2, 5, 9);
     let mut data = b"SCHDHREC\x01\0\0\0\0\0\0\0".to_vec();
-    let mut chunk = |kind: u32, contents: &[u8]| {
-        let mut bytes = kind.to_le_bytes().to_vec();
-        bytes.extend((contents.len() as u32).to_le_bytes());
-        let all = bytes.iter().chain(contents);
-        let sum = all.fold(0x811c_9dc5, |hash: u32, byte| {
-            (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-        });
-        bytes.extend(sum.to_le_bytes());
-        bytes.extend(contents);
-        data.extend(&bytes);
-    };
+    let mut chunk = |kind, contents: &[u8]| data.extend(sim::chunk(kind, contents));
     chunk(1, b"kernel 7.3\n");
     let mut snapshots: Vec<TimedSnapshot> = Vec::new();
     for i in 0_u64..100 {
@@ -325,7 +300,7 @@ fn old_recordings() {
     }
     assert_eq!(play(&data[..]), (snapshots.clone(), Vec::new()));
     // The runs behind damage can be read, the differences cannot.
-    let (at, _) = chunks(&data)[1 + 2 * 50];
+    let at = sim::chunks(&data)[1 + 2 * 50].0.start;
     data[at + 20] ^= 1;
     let (found, lost) = play(&data[..]);
     assert_eq!(found, snapshots[..50]);
@@ -379,7 +354,7 @@ fn the_time_at_which_groups_began() {
         Ok(2)
     );
     for len in 0..bytes.len() {
-        assert!(since(&bytes[..len]).is_err());
+        assert!(since(&bytes[..len]).is_err() && raw::decode(&bytes[..len]).is_err());
     }
 }
 

@@ -11,7 +11,7 @@
 #[allow(unreachable_pub, reason = "made for tests that need more of it")]
 mod testing;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use crate::engine::{
     cell::Cell,
@@ -32,7 +32,8 @@ use crate::engine::{
         task_state::{TaskState, Waiting},
     },
 };
-use testing::{prev_state_of, task, unescaped, wake, Bytes, Switch, Task};
+pub use testing::Bytes;
+use testing::{prev_state_of, task, unescaped, wake, Switch, Task};
 
 /// Marsaglia's xorshift generator.
 pub struct Random(pub u64);
@@ -45,6 +46,49 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0 >> 8
     }
+}
+
+/// Returns the data with a few changes.
+pub fn mutate(random: &mut Random, data: &[u8]) -> Vec<u8> {
+    let mut data = data.to_vec();
+    for _ in 0..=random.next() % 3 {
+        let at = random.next() as usize % data.len().max(1);
+        match random.next() % 5 {
+            0 => data[at] = random.next() as u8,
+            1 => data[at] ^= 1 << (random.next() % 8),
+            2 => data.truncate(at.max(1)),
+            3 => data.iter_mut().skip(at).take(20).for_each(|it| *it = b'9'),
+            _ => {
+                let at = at & !3;
+                for byte in data.iter_mut().skip(at).take(4) {
+                    *byte = [0, 0xff, 0x7f, 0x80][(random.next() % 4) as usize];
+                }
+            }
+        }
+    }
+    data
+}
+
+/// Returns a chunk of a recording.
+pub fn chunk(kind: u32, contents: &[u8]) -> Vec<u8> {
+    let (kind, len) = (kind.to_le_bytes(), (contents.len() as u32).to_le_bytes());
+    let bytes = kind.iter().chain(&len).chain(contents);
+    let sum = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    [&kind[..], &len, &sum.to_le_bytes(), contents].concat()
+}
+
+/// Returns the chunks of a recording: where they are, and their types.
+pub fn chunks(data: &[u8]) -> Vec<(Range<usize>, u8)> {
+    let (mut found, mut at) = (Vec::new(), 16);
+    while at < data.len() {
+        let length = u32::from_le_bytes(data[at + 4..at + 8].try_into().unwrap());
+        let end = at + 12 + length as usize;
+        found.push((at..end, data[at]));
+        at = end;
+    }
+    found
 }
 
 /// A machine whose CPUs each run two tasks in turn.

@@ -5,20 +5,14 @@
 use schedhist_core::{
     engine::{
         chain::{ChainSlice, Context, Link, Ring, SliceCells, Start},
-        format::raw::{self, Sink},
+        format::raw,
         group::Group,
     },
     path::{Occupant, Path, Slices, Times},
     text,
 };
 
-struct Bytes(Vec<u8>);
-
-impl Sink for Bytes {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
-}
+use super::sim::{mutate, Bytes, Random};
 
 /// The rings of CPUs, of so many slices each.
 struct Machine(Vec<Ring<Vec<SliceCells>>>);
@@ -313,18 +307,10 @@ fn damaged() {
     let machine = Machine::new(2, 64);
     command(&machine);
     let file = machine.file();
-    let mut random = 1_u64;
+    let mut random = Random(1);
     for _ in 0..2000 {
-        let mut damaged = file.clone();
-        for _ in 0..4 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let at = (random >> 33) as usize % damaged.len();
-            damaged[at] ^= (random >> 24) as u8;
-        }
         let mut slices = Slices::default();
-        if slices.add(&damaged).is_err() {
+        if slices.add(&mutate(&mut random, &file)).is_err() {
             continue;
         }
         if let Some(path) = Path::of(&slices, 3) {
