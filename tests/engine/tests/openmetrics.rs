@@ -13,9 +13,11 @@ use schedhist_engine::engine::{
 };
 use schedhist_engine::testing::{records, Records};
 
+mod common;
 mod filled;
 mod parser;
 
+use common::{any_scheme, parts_of};
 use parser::Parser;
 
 /// Writes a whole text, of all CPUs, or of each.
@@ -49,7 +51,7 @@ fn text(scheme: Scheme, cpus: &[Records], each: bool) -> String {
     for shown in ShownMetric::ALL {
         openmetrics::histogram_head(&mut out, shown).expect("a String takes all");
         for (scope, cpus) in &scopes {
-            let snapshot = filled::snapshot(scheme, *cpus, shown);
+            let snapshot = parts_of(scheme, *cpus, shown.parts);
             openmetrics::histogram_samples(&mut out, shown, *scope, &snapshot)
                 .expect("a String takes all");
         }
@@ -92,7 +94,7 @@ proptest! {
     /// no bucket straddles it, and `+Inf`, `_count` and `_sum` are those of the histogram.
     #[test]
     fn le_buckets_are_sums_of_buckets(
-        scheme in filled::scheme(),
+        scheme in any_scheme(),
         steps in prop::collection::vec(filled::step(2), 0..200),
         each in any::<bool>(),
     ) {
@@ -106,7 +108,7 @@ proptest! {
             let name = format!("schedhist_{}_seconds", shown.name);
             let scopes = if each { cpus.chunks(1) } else { cpus.chunks(2) };
             for cpus in scopes {
-                let snapshot = filled::snapshot(scheme, cpus, shown);
+                let snapshot = parts_of(scheme, cpus, shown.parts);
                 let (cpu, comma) = match each {
                     true => (format!("cpu=\"{}\"", cpus[0].number()), ","),
                     false => (String::new(), ""),

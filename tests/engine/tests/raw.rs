@@ -44,6 +44,7 @@ use schedhist_engine::engine::{
 };
 use schedhist_engine::testing::{idle_at, next_random, records, Bytes, Records, SetAtEnd};
 
+mod common;
 #[path = "../../../tools/schedhist/core/src/raw/mod.rs"]
 #[allow(
     dead_code,
@@ -56,6 +57,7 @@ mod filled;
 mod grouped;
 mod listing;
 
+use common::any_scheme;
 use decoder::{decode, Histogram, Names, Reader, SliceInProgress};
 use filled::Before;
 use grouped::Groups;
@@ -148,7 +150,7 @@ proptest! {
 
     #[test]
     fn says_all_there_is(
-        scheme in filled::scheme(),
+        scheme in any_scheme(),
         steps in prop::collection::vec(filled::step(3), 0..300),
     ) {
         let cpus = three_cpus(scheme, &steps);
@@ -163,7 +165,7 @@ proptest! {
     /// The numbers since loading do not depend on resets: to the last extreme, and its task.
     #[test]
     fn a_reset_changes_nothing(
-        scheme in filled::scheme(),
+        scheme in any_scheme(),
         periods in prop::collection::vec(prop::collection::vec(filled::step(3), 0..60), 1..5),
     ) {
         let (untouched, cpus) = (three_cpus(scheme, &[]), three_cpus(scheme, &[]));
@@ -195,16 +197,6 @@ proptest! {
                 *baseline = Some(next);
             }
         }
-    }
-
-    /// A reader detects a snapshot that is cut off, wherever that is.
-    #[test]
-    fn cut_off_is_noticed(
-        steps in prop::collection::vec(filled::step(3), 0..100),
-        cut in any::<prop::sample::Index>(),
-    ) {
-        let data = encode(Scheme::DEFAULT, &three_cpus(Scheme::DEFAULT, &steps));
-        prop_assert!(decode(&data[..cut.index(data.len())]).is_err());
     }
 
     /// The additions of a later schedhist do not disturb a reader: a longer header, longer records,

@@ -139,10 +139,21 @@ pub(crate) fn record(cpu: &Cpu<Vec<Cell>>, durations: &[u64]) {
 
 /// Creates a snapshot of the `oncpu` histograms of `cpus`, added up.
 pub(crate) fn snapshot_of(scheme: Scheme, cpus: &[Cpu<Vec<Cell>>]) -> Snapshot<Vec<u64>> {
+    parts_of(scheme, cpus, &[Metric::Oncpu])
+}
+
+/// Creates a snapshot of the histograms of `parts` of `cpus`, added up.
+pub(crate) fn parts_of<'a>(
+    scheme: Scheme,
+    cpus: impl IntoIterator<Item = &'a Cpu<Vec<Cell>>>,
+    parts: &[Metric],
+) -> Snapshot<Vec<u64>> {
     let counts = vec![7; scheme.buckets()];
     let mut snapshot = Snapshot::new(scheme, counts).expect("the number of counts is right");
     for cpu in cpus {
-        snapshot.add(cpu, None::<&Baseline<Vec<u64>>>, Metric::Oncpu);
+        for part in parts {
+            snapshot.add(cpu, None::<&Baseline<Vec<u64>>>, *part);
+        }
     }
     snapshot
 }

@@ -5,12 +5,8 @@
 use proptest::prelude::*;
 
 use schedhist_engine::engine::{
-    histogram::{
-        bucket::{Precision, Scheme},
-        snapshot::{Baseline, Snapshot},
-    },
+    histogram::snapshot::Baseline,
     identity::Identity,
-    metric::ShownMetric,
     switch::{
         sample::{Cause, Side},
         settings::Dynamic,
@@ -18,6 +14,8 @@ use schedhist_engine::engine::{
     },
 };
 use schedhist_engine::testing::{idle_at, prev_state_of, task, wake, Records, Switch, Task};
+
+use crate::common::any_duration;
 
 /// The number of tasks besides the idle task.
 const TASKS: usize = 6;
@@ -41,21 +39,15 @@ pub(crate) fn step(cpus: usize) -> impl Strategy<Value = Step> {
         Just(Cause::IdleWait),
         Just(Cause::Stopped),
     ];
-    // Durations of all magnitudes, some of them beyond the finite buckets.
-    let time = || (any::<u64>(), 20..64u32).prop_map(|(bits, shift)| bits >> shift);
-    (0..cpus, time(), end, 0..=TASKS, time()).prop_map(|(cpu, gap, end, next, wait)| Step {
-        cpu,
-        gap,
-        end,
-        next,
-        wait,
-    })
-}
-
-/// Generates any scheme.
-pub(crate) fn scheme() -> impl Strategy<Value = Scheme> {
-    (Precision::MIN..=Precision::MAX)
-        .prop_map(|bits| Scheme::new(Precision::new(bits).expect("within bounds")))
+    (0..cpus, any_duration(), end, 0..=TASKS, any_duration()).prop_map(
+        |(cpu, gap, end, next, wait)| Step {
+            cpu,
+            gap,
+            end,
+            next,
+            wait,
+        },
+    )
 }
 
 /// Returns a task's name and numbers, derived from its index.
@@ -134,21 +126,4 @@ pub(crate) type Before = Baseline<Vec<u64>>;
 #[allow(dead_code, reason = "not for all who share this")]
 pub(crate) fn never_reset(cpus: &[Records]) -> impl Iterator<Item = (&Records, Option<&Before>)> {
     cpus.iter().map(|cpu| (cpu, None))
-}
-
-/// Copies the histogram of `shown`, added up over `cpus`.
-#[allow(dead_code, reason = "not for all who share this")]
-pub(crate) fn snapshot<'a>(
-    scheme: Scheme,
-    cpus: impl IntoIterator<Item = &'a Records>,
-    shown: ShownMetric,
-) -> Snapshot<Vec<u64>> {
-    let counts = vec![0; scheme.buckets()];
-    let mut snapshot = Snapshot::new(scheme, counts).expect("as many as there are buckets");
-    for cpu in cpus {
-        for part in shown.parts {
-            snapshot.add(cpu, None::<&Before>, *part);
-        }
-    }
-    snapshot
 }
