@@ -577,8 +577,9 @@ fn forms_in_turn() {
         let bytes = io.lines().find_map(|line| line.strip_prefix("rchar: "));
         bytes.unwrap().parse::<u64>().unwrap() / size
     };
-    let (start, before, mut answers) = (Instant::now(), reads(), 0);
-    while start.elapsed() < Duration::from_secs(3) {
+    let before = reads();
+    // 1200 answers.
+    for _ in 0..200 {
         for accept in [
             "text/plain",
             "application/openmetrics-text",
@@ -586,13 +587,13 @@ fn forms_in_turn() {
         ] {
             for gzip in ["", "\r\nAccept-Encoding: gzip"] {
                 get(port, "/metrics", &format!("{accept}{gzip}"));
-                answers += 1;
             }
         }
     }
     let reads = reads() - before;
-    println!("{answers} answers, {reads} reads of {size} bytes");
-    assert!(reads * 4 < answers, "{reads} reads, {answers} answers");
+    println!("{reads} reads");
+    // About ten, and forty if a scrape was shared only as long as if all asked for one form.
+    assert!(reads < 28, "{reads}");
 }
 
 /// Where there is no room for all groups, those that waited most are sent, and what no group takes.
