@@ -14,9 +14,9 @@ from harness import raw
 from harness.chains import ENDS, PARTS, chains
 from harness.groups import groups
 from harness.outliers import escaped
-from harness.test import (DEBUGFS, IS_RT, KO, bursts, busy, check_laws, cpu1, eq, expedite_rcu, fails, fails_with,
-                          has_clock, load, measure, messages, note, parameter, read, reset, run, skip, spawn, state_of,
-                          status, unload, value, wait_until, within, write, write_file)
+from harness.test import (DEBUGFS, IS_RT, KO, bursts, busy, check_laws, cpu1, eq, fails, fails_with, has_clock, load,
+                          measure, messages, note, parameter, read, reset, run, skip, spawn, state_of, status, unload,
+                          value, wait_until, within, write, write_file)
 from harness.trace import Instance
 
 MS = 10**6
@@ -352,7 +352,6 @@ def test_chain_hotplug():
 
 def test_chain_unload():
     """The module goes while chains are kept, and comes back; nothing of before is found."""
-    expedite_rcu()
     with bursts():
         for _ in range(3):
             begin(threshold=MS // 2)
@@ -365,7 +364,6 @@ def test_chain_unload():
 
 def test_chain_groups():
     """With groups, with long waits and with other metrics, too, the laws hold."""
-    expedite_rcu()
     for parameters in (("group_by=comm",), ("metrics=all",), ("group_by=process", "metrics=all", "precision=3")):
         load("chain=512", *parameters)
         write("long_wait_ns", 1000)

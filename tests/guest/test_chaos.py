@@ -17,7 +17,7 @@ from harness.groups import begin, check_group_laws, head_of
 from harness.parts import Parts
 from harness.runner import tracing_reset
 from harness.test import (CPU1, DEBUG, DEBUGFS, EVENTFS, EVENTS, METRICS, THOROUGH, TRACEFS, allow, amount, append_file,
-                          assert_gone, check_laws, expedite_rcu, load, measure, note, status, unload, write, write_file)
+                          assert_gone, check_laws, load, measure, note, status, unload, write, write_file)
 from storm import storm
 from test_controls import OFFERED
 
@@ -164,7 +164,6 @@ def test_chaos():
     random.seed(seed or None)
     cgroup.on()
     CHAOS.mkdir()
-    expedite_rcu()
     load("metrics=all")
     all_at_once = storm("fork", "into", "move", "mkdir", "exec", "rename", *(["hotplug"] if CPU1.exists() else []))
     steady, restless = Parts("steady chaos", STEADY, seed), Parts("restless chaos", RESTLESS, seed)

@@ -7,8 +7,8 @@ import shutil
 import time
 
 from harness.listeners import scratch
-from harness.test import (EVENTFS, EVENTS, Wrong, about_texts, append_file, assert_gone, bursts, eq, expedite_rcu, load,
-                          load_all, measure, messages, needs, note, run, unload, within, write, write_file)
+from harness.test import (EVENTFS, EVENTS, Wrong, about_texts, append_file, assert_gone, bursts, eq, load, load_all,
+                          measure, messages, needs, note, run, unload, within, write, write_file)
 from harness.trace import Instance, clear, enable, entries, fields, hits, lines, of_event, outliers_of
 
 # Nothing here has a quota, see test_throttled, and many a kernel requests nothing lazily.
@@ -17,7 +17,6 @@ RARE = {"throttled", "resched", "resched_lazy"}
 
 def test_event_alone():
     """An enabled event is emitted, and no other; a disabled event is not."""
-    expedite_rcu()
     load_all("chain=64")
     write("long_wait_ns", 1)
     outliers_of("runq")
@@ -42,7 +41,6 @@ def test_event_hist_fields():
     room."""
     needs("hist")
     about_texts()
-    expedite_rcu()
     load_all("chain=64")
     outliers_of("runq")
     measure(0)

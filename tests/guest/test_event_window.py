@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 
 from harness.listeners import Bpftrace, Perf, TraceCmd
-from harness.test import (EVENTS, METRICS, Histogram, Wrong, allow, eq, expedite_rcu, histogram, load_all, measure,
-                          messages, needs, note, possible_cpus, read, status, within, write, write_file)
+from harness.test import (EVENTS, METRICS, Histogram, Wrong, allow, eq, histogram, load_all, measure, messages, needs,
+                          note, possible_cpus, read, status, within, write, write_file)
 from harness.trace import Instance, hits, nothing_lost, of_event, outliers_of
 
 VALUES = r"cpu=(?P<cpu>\d+) duration_ns=(?P<ns>\d+)"
@@ -96,7 +96,6 @@ def expected_counts(before: Saved, after: Saved, events: list[str]) -> dict[str,
 @allow(480)
 def test_event_window():
     needs("perf", "trace-cmd", "bpftrace", "hist")
-    expedite_rcu()
     load_all("chain=1024")
     measure(0)
     outliers_of("runq", 150)

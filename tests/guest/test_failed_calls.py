@@ -8,8 +8,8 @@ from faults import assert_no_probe, assert_no_trace
 from harness import cgroup
 from harness.groups import rules
 from harness.test import (DEBUGFS, EVENTFS, HAS_RESCHED, OF_LOADED, PROBED, THOROUGH, TRACEFS, allow, assert_gone,
-                          check_laws, defer, eq, expedite_rcu, fails, has_symbol, load, load_helper, measure, note,
-                          remove, run, seeks_leaks, unload, value, write, write_file)
+                          check_laws, defer, eq, fails, has_symbol, load, load_helper, measure, note, remove, run,
+                          seeks_leaks, unload, value, write, write_file)
 
 
 def fail(function, result):
@@ -48,7 +48,6 @@ def load_works():
 @allow(600)
 def test_failed_calls():
     """Fails each call in turn; of the many that create a file, every fifth, unless the run is thorough."""
-    expedite_rcu()
     load()
     files = sum(path.is_file() for path in DEBUGFS.rglob("*"))
     folders = 1 + sum(path.is_dir() for path in DEBUGFS.rglob("*"))
@@ -75,7 +74,6 @@ def test_failed_calls():
 
 def fail_enable(probes, *parameters):
     """Fails each call in turn while measuring is switched on, which registers so many probes."""
-    expedite_rcu()
     # Two probes more: of requests to reschedule, and of calls of the scheduler that were no switch.
     probes += 2 * HAS_RESCHED
     load("metrics=all", "precision=7", *parameters)

@@ -6,15 +6,9 @@ import time
 
 from faults import HOWS, Faults, Operation, assert_no_probe, assert_no_trace
 from harness.test import (CONTROLS, DEBUGFS, EVENTFS, KO, PROBED, TEXTS, THOROUGH, Wrong, allow, check_laws, cpu1, eq,
-                          expedite_rcu, histogram, lacks_memory, load, loaded, measure, messages, note, run,
-                          seeks_leaks, status, unload, value, wait_until, within, write, write_file)
+                          histogram, lacks_memory, load, loaded, measure, messages, note, run, seeks_leaks, status,
+                          unload, value, wait_until, within, write, write_file)
 from harness.trace import clear, enable, lines
-
-
-def faults():
-    found = Faults()
-    expedite_rcu()
-    return found
 
 
 def all_files():
@@ -62,7 +56,7 @@ def load_in_turn(injected, how, step, *parameters):
 @lacks_memory
 @allow(600)
 def test_fault_load():
-    injected = faults()
+    injected = Faults()
     load_in_turn(injected, "rest", 1)
     load_in_turn(injected, "once", 7)
     # The records are larger, and there is one more probe.
@@ -73,7 +67,7 @@ def test_fault_load():
 @seeks_leaks
 @lacks_memory
 def test_fault_enable():
-    injected = faults()
+    injected = Faults()
     load("metrics=all", "precision=7")
     for how in HOWS:
         refused = 0
@@ -98,7 +92,7 @@ def test_fault_enable():
 def test_fault_off():
     """Removing the probes also works without memory. Others probe the same tracepoints, so that the kernel has to
     allocate shorter lists of probes."""
-    injected = faults()
+    injected = Faults()
     for event in PROBED:
         enable(event)
     load("metrics=all")
@@ -138,7 +132,7 @@ def test_fault_off():
 @allow(420)
 def test_fault_metrics():
     """Either nothing changes, or measuring is off and `enable` shows so."""
-    injected = faults()
+    injected = Faults()
     unchanged = off = 0
     before = memory = None
     with Operation(injected, "write", DEBUGFS / "metrics", "all") as operation:
@@ -178,7 +172,7 @@ def test_fault_metrics():
 @seeks_leaks
 @lacks_memory
 def test_fault_threshold():
-    injected = faults()
+    injected = Faults()
     refused = 0
     with Operation(injected, "write", DEBUGFS / "threshold_ns/runq", "1000000") as operation:
         for how in HOWS:
@@ -273,7 +267,7 @@ def test_fault_read():
 @lacks_memory
 def test_fault_events():
     """The kernel traces our events: if it fails to enable one, the events stay as they were."""
-    injected = faults()
+    injected = Faults()
     refused, all_events = 0, EVENTFS / "enable"
     load()
     # The kernel expands its buffers to full size when the first event is enabled.
@@ -371,7 +365,7 @@ def test_fault_online():
 def test_fault_group_by():
     """Either nothing changes, or measuring is off and `enable` shows so. Without memory for its name a group is
     refused, and the task is in no group of its own."""
-    injected = faults()
+    injected = Faults()
     unchanged = off = did_without = 0
     for rule in "cgroup", "comm":
         with Operation(injected, "write", DEBUGFS / "group_by", rule) as operation:

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 from harness import log
-from harness.test import (DEBUG, THOROUGH, Wrong, allow, amount, assert_gone, bursts, check_laws, eq, expedite_rcu,
-                          load, measure, messages, note, reset, seeks_leaks, status, unload, value, write)
+from harness.test import (DEBUG, THOROUGH, Wrong, allow, amount, assert_gone, bursts, check_laws, eq, load, measure,
+                          messages, note, reset, seeks_leaks, status, unload, value, write)
 from fuzzer import SETS, fuzz, words_of
 
 SEED = os.environ.get("SCHEDHIST_SEED", str(random.randrange(1 << 32)))
@@ -45,7 +45,6 @@ def fuzz_files():
 @allow(4000)
 def test_fuzz_files():
     load()
-    expedite_rcu()
     with bursts():
         fuzz_files()
     # The module still works.
@@ -122,7 +121,6 @@ def load_some(number):
 @seeks_leaks
 @allow(900)
 def test_fuzz_parameters():
-    expedite_rcu()
     note(f"SCHEDHIST_SEED={SEED}")
     random.seed(SEED)
     end, taken = time.monotonic() + seconds(300 if THOROUGH else 8), []

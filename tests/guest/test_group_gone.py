@@ -11,8 +11,8 @@ from pathlib import Path
 from harness import cgroup, raw
 from harness.groups import begin, check_group_laws, group_of, groups, head_of, names, of_group
 from harness.test import (CULPRITS, GROUP_COUNTERS, GROUP_METRICS, THOROUGH, TRACEFS, WORK, Wrong, allow, amount,
-                          check_laws, cpus, eq, expedite_rcu, hog, load, measure, needs, note, read, run, skip, spawn,
-                          start, stop, task_ids, wait_until, within, write, write_file)
+                          check_laws, cpus, eq, hog, load, measure, needs, note, read, run, skip, spawn, start, stop,
+                          task_ids, wait_until, within, write, write_file)
 from harness.trace import clear, enable, lines
 from storm import storm
 from test_group_list import refused, rule
@@ -198,7 +198,6 @@ def test_group_gone_storm():
     """The same amid a storm, with few places."""
     cgroup.on()
     load()
-    expedite_rcu()
     all_at_once = storm("fork", "into", "exec", "rename", "mkdir")
     write("group_limit", processes() + 40)
     for by in "process", "cgroup", "comm":

@@ -16,8 +16,8 @@ from harness.cgroup import BASE
 from harness.groups import (begin, check_group_laws, check_members, group_of, groups, head_of, names, of_group, refuses,
                             rules, tasks)
 from harness.parts import Parts, reap
-from harness.test import (THOROUGH, WORK, allow, amount, call, check_laws, eq, expedite_rcu, load, measure, note, read,
-                          spawn, start, value, wait_until, within, write)
+from harness.test import (THOROUGH, WORK, allow, amount, call, check_laws, eq, load, measure, note, read, spawn, start,
+                          value, wait_until, within, write)
 from storm import storm
 
 
@@ -294,7 +294,6 @@ def test_group_list_storm():
     it, and the groups add up to the machine."""
     cgroup.on()
     load()
-    expedite_rcu()
     all_at_once = storm("fork", "into", "move", "exec", "rename", "mkdir")
     begin("list")
     rule("add first cgroup /schedhist/move/a")

@@ -10,8 +10,8 @@ import time
 from harness import cgroup, log
 from harness.cgroup import BASE
 from harness.groups import begin, check_group_laws, names, of_group, tasks
-from harness.test import (allow, amount, defer, eq, expedite_rcu, fails, kill_group, load, measure, note, spawn, start,
-                          unload, within, write)
+from harness.test import (allow, amount, defer, eq, fails, kill_group, load, measure, note, spawn, start, unload,
+                          within, write)
 
 # For how long a cgroup is made and removed.
 SECONDS = amount(4, 10, 600)
@@ -21,7 +21,6 @@ AGAIN, NAME = BASE / "again", "/schedhist/again"
 def remade_begin(*parameters):
     """Loads the module and makes a cgroup whose rule keeps the probe of new cgroups."""
     cgroup.on()
-    expedite_rcu()
     load(*parameters)
     cgroup.make("keep")
 
@@ -138,7 +137,6 @@ def test_group_remade_under():
 def test_group_remade_parameters():
     """The same for the parameters."""
     cgroup.on()
-    expedite_rcu()
     task, again = start("sleep", "1000").pid, Remade()
     for attempt in range(4):
         parameters = [f'group_by="cgroup under {NAME}"']

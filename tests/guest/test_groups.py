@@ -12,8 +12,8 @@ from harness.cgroup import BASE
 from harness.groups import (begin, check_group_laws, check_members, groups, head_of, names, of_group, refuses,
                             tasks)
 from harness.test import (DEBUG, EXISTS, GROUP_METRICS, OWN, THOROUGH, allow, amount, assert_gone, check_laws, cpu1, eq,
-                          expedite_rcu, fails, lines_of, load, measure, messages, note, parameter, read, reset,
-                          seeks_leaks, start, status, stop, unload, value, wait_until, within, write, write_file)
+                          fails, lines_of, load, measure, messages, note, parameter, read, reset, seeks_leaks, start,
+                          status, stop, unload, value, wait_until, within, write, write_file)
 from storm import storm
 
 # How long a storm takes.
@@ -27,7 +27,6 @@ def test_groups_law():
     the groups add up to the machine, exactly."""
     cgroup.on()
     load()
-    expedite_rcu()
     rules = ["cgroup under /schedhist depth 1", "comm", *(["cgroup", "cgroup depth 2"] if THOROUGH else [])]
     # The storm makes more processes than there are groups by default. Each group has counters for each possible CPU.
     if status("cpus_possible") <= 16:
@@ -57,7 +56,6 @@ def test_groups_hotplug():
     cpu1()
     cgroup.on()
     load("metrics=all")
-    expedite_rcu()
     all_at_once = storm("hotplug", "fork", "move", "rename")
     begin("cgroup")
     time.sleep(SECONDS + 2)
@@ -350,7 +348,6 @@ def test_groups_change():
     cycles, kinds = 1, ["fork", "into", "move", "rename"]
     rules = ["cgroup", "comm", "cgroup under /schedhist depth 1", "none", "cgroup"]
     cgroup.on()
-    expedite_rcu()
     if THOROUGH:
         cycles, kinds = 50, []
     elif DEBUG:

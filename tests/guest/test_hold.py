@@ -4,8 +4,8 @@
 import os
 import time
 
-from harness.test import (OF_LOADED, Wrong, assert_gone, busy, eq, expedite_rcu, load, load_helper, note, parameter,
-                          spawn, unload, wait_until, write_file)
+from harness.test import (OF_LOADED, Wrong, assert_gone, busy, eq, load, load_helper, note, parameter, spawn, unload,
+                          wait_until, write_file)
 
 
 def test_hold_newtask():
@@ -22,7 +22,6 @@ def test_hold_newtask():
     load_helper("hold")
     with busy("taskset", "--cpu-list", "1", "bash", "-c", "while :; do /bin/true; done") as forker:
         load()
-        expedite_rcu()
         write_file(ours / "pid", str(forker.pid))
         wait_until("a task that is held", lambda: parameter("hold", "holding") == "Y")
         begin = time.monotonic()

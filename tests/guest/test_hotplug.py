@@ -6,15 +6,14 @@ import re
 import subprocess
 import time
 
-from harness.test import (DEBUGFS, Wrong, busy, check_laws, count, cpu1, eq, expedite_rcu, load, measure, note, reset,
-                          start, stop, wait_until, within, write, write_file)
+from harness.test import (DEBUGFS, Wrong, busy, check_laws, count, cpu1, eq, load, measure, note, reset, start, stop,
+                          wait_until, within, write, write_file)
 from harness.trace import Instance
 
 
 def test_hotplug():
     online = cpu1()
     load("metrics=all")
-    expedite_rcu()
     with busy():
         write("outlier_rate", "none")
         write("threshold_ns/idle", 1)
@@ -42,7 +41,6 @@ def test_hotplug_stopper():
     """The kernel does not trace the last switch on a CPU that goes offline, which is from the stopper thread.
     When that thread runs again, its previous absence is not reported again: no two absences overlap."""
     online = cpu1()
-    expedite_rcu()
     load()
     instance = Instance("offcpu", clock="perf")
 

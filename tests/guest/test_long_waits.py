@@ -11,9 +11,9 @@ from harness import cgroup, raw
 from harness.groups import groups
 from harness.ktap import matches
 from harness.outliers import read_text
-from harness.test import (DEBUGFS, WORK, about_numbers, allow, busy, check_laws, cpu1, eq, expedite_rcu, fails,
-                          has_clock, histogram, load, measure, messages, note, possible_cpus, read, reset, run, skip, start,
-                          status, value, wait_until, within, write, write_file)
+from harness.test import (DEBUGFS, WORK, about_numbers, allow, busy, check_laws, cpu1, eq, fails, has_clock, histogram,
+                          load, measure, messages, note, possible_cpus, read, reset, run, skip, start, status, value,
+                          wait_until, within, write, write_file)
 from harness.tool import begin, objects, tool
 from replay import idle
 
@@ -330,7 +330,6 @@ def test_long_waits_moves():
 def test_long_waits_hotplug():
     """A CPU that is offline is not idle."""
     online = cpu1()
-    expedite_rcu()
     with busy():
         write_file(online, "0")
         recording = look(1_000_000)

@@ -3,8 +3,7 @@
 list that changes whenever one comes or goes."""
 
 from harness.listeners import Bpftrace
-from harness.test import (PROBED, allow, assert_gone, check_laws, expedite_rcu, load, measure, messages, needs, status,
-                          unload, within)
+from harness.test import PROBED, allow, assert_gone, check_laws, load, measure, messages, needs, status, unload, within
 from harness.trace import Instance, clear
 
 NAMES = [event.partition("/")[2] for event in PROBED]
@@ -38,7 +37,6 @@ class Neighbours:
 @allow(600)
 def test_neighbours():
     needs("bpftrace")
-    expedite_rcu()
     first = Neighbours()
     load("metrics=all")
     for on in 0, 1, 0:

@@ -7,8 +7,8 @@ import re
 import time
 from pathlib import Path
 
-from harness.test import (DEBUGFS, assert_gone, busy, check_laws, defer, expedite_rcu, is_beyond, load, measure, note,
-                          reset, unload, write, write_file)
+from harness.test import (DEBUGFS, assert_gone, busy, check_laws, defer, is_beyond, load, measure, note, reset, unload,
+                          write, write_file)
 
 SKIP_WATCH = Path("/sys/module/kcsan/parameters/skip_watch")
 
@@ -21,7 +21,6 @@ def test_races():
     """Uses all data that CPUs share at once: probes, readers, outliers, baselines, switching off and on."""
     if not SKIP_WATCH.exists():
         is_beyond("kcsan", "the kernel does not look for data races")
-    expedite_rcu()
     load("metrics=all")
     write("outlier_rate", "none")
     write("threshold_ns/runq", 1000000)

@@ -6,8 +6,8 @@ import re
 import time
 from pathlib import Path
 
-from harness.test import (HAS_RESCHED, RESCHED_OTHERWISE, Status, bursts, check_laws, count, defer, eq, expedite_rcu,
-                          fails, load, measure, note, reset, skip, start, status, wait_until, within, write, write_file)
+from harness.test import (HAS_RESCHED, RESCHED_OTHERWISE, Status, bursts, check_laws, count, defer, eq, fails, load,
+                          measure, note, reset, skip, start, status, wait_until, within, write, write_file)
 
 METRICS = ("resched", "resched_lazy")
 PREEMPT = Path("/sys/kernel/debug/sched/preempt")
@@ -76,7 +76,6 @@ def test_resched_one_of_them():
 def test_resched_toggled():
     """Requests that are pending while probes come and go are not counted, or counted once."""
     load_resched()
-    expedite_rcu()
     with bursts():
         for _ in range(10):
             reset()

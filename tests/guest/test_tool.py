@@ -12,9 +12,9 @@ from typing import NoReturn
 
 from harness import cgroup
 from harness.listeners import Listener
-from harness.test import (DEBUGFS, IS_RT, METRICS, Wrong, about_numbers, allow, busy, cpus, defer, eq, expedite_rcu,
-                          histogram, load, measure, messages, note, run, skip, spawn, start, status, switches_of_kernel,
-                          unload, value, wait_until, within, write)
+from harness.test import (DEBUGFS, IS_RT, METRICS, Wrong, about_numbers, allow, busy, cpus, defer, eq, histogram, load,
+                          measure, messages, note, run, skip, spawn, start, status, switches_of_kernel, unload, value,
+                          wait_until, within, write)
 from harness.tool import (TOOL, Job, Table, begin, ends, grouped_by, narrow, need, objects, one_table, says,
                           soon_grouped_by, tables, tool)
 from harness.trace import enable
@@ -292,7 +292,6 @@ def check_split(pid: int, tids: list[str], said: dict[str, str]) -> None:
 def test_tool_groups():
     """Tables of processes, threads, namespaces and cgroups are those of their tasks, and no verb leaves its
     rule behind."""
-    expedite_rcu()
     begin()
     cgroup.on()
     # The sleeper shares its CPU with a loop.

@@ -6,7 +6,7 @@ import re
 import signal
 from pathlib import Path
 
-from harness.test import Wrong, eq, expedite_rcu, load, run, wait_until, within
+from harness.test import Wrong, eq, load, run, wait_until, within
 from harness.terminal import need_terminal, on_screen, open_terminal, terminal
 from harness.tool import TOOL, begin, unload_under_readers
 
@@ -19,7 +19,6 @@ def test_tool_top():
     tools/schedhist/command/tests/top.rs.)"""
     need_terminal()
     begin()
-    expedite_rcu()
     Path("session").write_text(f"""cd {Path.cwd()}
         for how in q INT TERM; do
             stty -a > before.$how

@@ -12,7 +12,7 @@ from typing import Callable
 
 from harness import cgroup
 from harness.process import LIBC
-from harness.test import DEBUGFS, Wrong, eq, expedite_rcu, matches, read, run, start, value, wait_until, within, write
+from harness.test import DEBUGFS, Wrong, eq, matches, read, run, start, value, wait_until, within, write
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           samples, says, soon_grouped_by, tool)
 from test_tool_run import check_counts, is_watched, rules
@@ -149,7 +149,6 @@ def in_cgroupns(mounts: bool) -> list[str | Path]:
 
 def test_tool_cgroupns():
     """`run` in a cgroup namespace measures its command, and does not move it out of the container."""
-    expedite_rcu()
     begin()
     cgroup.on()
     Path("burn.py").write_text(BURN)

@@ -15,8 +15,8 @@ from harness import cgroup
 from harness.kernel import has_symbol
 from harness.listeners import Bpftrace
 from harness.test import (CPU1, DEBUGFS, EVENTFS, TRACEFS, WORK, Wrong, about_numbers, allow, bursts, cpus, defer, eq,
-                          expedite_rcu, helper, hog, lines_of, load, matches, needs, note, run, skip, spawn, start,
-                          state_of, switches_of, value, wait_until, within, write, write_file)
+                          helper, hog, lines_of, load, matches, needs, note, run, skip, spawn, start, state_of,
+                          switches_of, value, wait_until, within, write, write_file)
 from harness.tool import (TOOL, Job, begin, ends, grouped_by, instances, lines_of_json, narrow, no_cgroup_is_left,
                           objects, says, soon_grouped_by, tool, unload_under_readers)
 from test_chain import wake_in_turn
@@ -147,7 +147,6 @@ def attached(pid: int, whose: str, group_by: str, *words: str) -> None:
 
 def test_tool_attach():
     """`run` attaches to processes and cgroups: it counts as the kernel does, ends with them, and restores all."""
-    expedite_rcu()
     begin()
     cgroup.on()
     cgroup.make("web.service")
@@ -319,7 +318,6 @@ def span_of(recording: str) -> int:
 def test_tool_record():
     """A recording survives that the module is loaded anew, and CPUs that go and come: it marks both."""
     begin()
-    expedite_rcu()
     with bursts():
         tool("record", "-I", "100", "-o", "status.data", "--", "sh", "-c", "sleep 0.5; exit 3", status=3)
         job = Job("record", "-I", "100")

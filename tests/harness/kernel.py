@@ -34,17 +34,12 @@ def switches_of_kernel() -> int:
     return int(re.search(r"^ctxt (\d+)", Path("/proc/stat").read_text(), re.MULTILINE)[1])
 
 
-def expedite_rcu(on: bool = True) -> None:
-    """Loading and unloading wait for RCU grace periods, as does each change of an event's filter: with
-    short ones, many of them fit."""
-    Path("/sys/kernel/rcu_expedited").write_text(str(int(on)))
+def expedite_rcu() -> None:
+    """Loading and unloading wait for RCU grace periods, as does each change of an event's filter. Only unload_stress
+    needs long ones."""
+    Path("/sys/kernel/rcu_expedited").write_text("1")
 
 
 def has_symbol(name: str) -> bool:
     """Returns whether the kernel has this function or variable, by which tests know its features."""
     return re.search(rf" {name}$", Path("/proc/kallsyms").read_text(), re.MULTILINE) is not None
-
-
-def rcu_as_usual() -> None:
-    """Grace periods are slow on kernels of ours."""
-    expedite_rcu(bool(DEBUG))

@@ -209,7 +209,6 @@ def cleanup() -> None:
     from . import cgroup, kernel, module, needs
     from .process import write_file
 
-    # Unloading waits for several grace periods.
     kernel.expedite_rcu()
     # Only kernels of ours can make allocations fail.
     for file in Path("/sys/kernel/debug").glob("fail*/probability"):
@@ -226,7 +225,6 @@ def cleanup() -> None:
         if module.loaded(name):
             module.remove(name)
     module.assert_gone()
-    kernel.rcu_as_usual()
 
 
 # --- all of them ---
@@ -289,7 +287,7 @@ def run_tests(tests: list[Test]) -> bool:
     # On a file system of the guest's own, and without debug information: many loads become fast.
     subprocess.run(["objcopy", "--strip-debug", os.environ["SCHEDHIST_KO"], KO], check=True)
     os.setpriority(os.PRIO_PROCESS, 0, -20)
-    kernel.rcu_as_usual()
+    kernel.expedite_rcu()
     known = user_processes()
     good = True
     for test, following in zip(tests, [*tests[1:], None]):
