@@ -43,7 +43,7 @@ def become_root_of_namespace():
 
 
 def test_permissions_open():
-    """If all may enter these folders, only the modes of our own files protect them: the names of directories are visible."""
+    """If all may enter these folders, only the modes of our own files protect them."""
     load()
     fails(errno.EACCES, as_nobody, os.listdir, str(DEBUGFS))
     open_to_all()
