@@ -47,6 +47,13 @@ fn retire(
 }
 
 #[test]
+fn entries_are_twice_as_many_as_places() {
+    // An index is never more than half full, which keeps searches short. 4095 is the most that
+    // group_limit takes.
+    assert_eq!(Table::entries(4095), 8192);
+}
+
+#[test]
 fn a_group_that_was_found_since_keeps_its_place() {
     let mut places = table(3);
     for key in 1..=3 {
