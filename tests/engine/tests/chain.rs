@@ -145,10 +145,10 @@ fn slices_that_are_kept() {
     assert_eq!(ring.kept().count(), 0);
 }
 
-/// Applies a script to a ring with a slice, and returns the contexts that it asks for. A number is a
-/// kind of softirq. It is raised by the task (t), by a hard interrupt (h) or by a softirq (s), or by
-/// these for others, too (a, H, A); it runs as one of its raiser (r), of timers (m) or in a thread
-/// (k). A slice (e), the idle task (i) or a timer (T) begins, or a timer ends (X).
+/// Applies a script to a ring with a slice, and returns the contexts that it asks for. A number is
+/// a kind of softirq. It is raised by the task (t), by a hard interrupt (h) or by a softirq (s), or
+/// by these for others, too (a, H, A); it runs as one of its raiser (r), of timers (m) or in a
+/// thread (k). A slice (e), the idle task (i) or a timer (T) begins, or a timer ends (X).
 fn contexts(script: &str) -> String {
     let ring = ring(0, 16);
     let enter = || ring.enter(&slice(1, Start::Woken, 1, 1, Link::UNKNOWN));
@@ -212,7 +212,7 @@ fn wakers() {
         ("t3 r3 A9 r9 ?", "UnknownSoftirq"),
         // But not the timer's interrupt.
         ("t3 r3 H9 r9 ?", "InterruptSoftirq"),
-        // A thread for softirqs is woken for those that have not run, not for the one that ran last.
+        // A thread for softirqs is woken for those that have not run, not for the last that did.
         ("t3 r3 w", "UnknownSoftirq"),
         ("t3 r3 h1 w h2 w", "InterruptSoftirq InterruptSoftirq"),
         ("h1 t4 w r1 w e w", "UnknownSoftirq Softirq UnknownSoftirq"),

@@ -325,8 +325,8 @@ pub(crate) fn check(recorder: &Recorder, reference: &Reference) -> Result<(), St
     Ok(())
 }
 
-/// The laws documented at [`Counter`]. Metrics stand for the number of their samples: with `#`, a law
-/// needs them to have been on all the time, with `@` it does not.
+/// The laws documented at [`Counter`]. Metrics stand for the number of their samples: with `#`, a
+/// law needs them to have been on all the time, with `@` it does not.
 const LAWS: [&str; 7] = [
     "switches = #oncpu + #idle + start_unseen",
     "switches = to_idle + #runq_wakeup + #runq_preempt + throttled + wait_unseen + untracked",

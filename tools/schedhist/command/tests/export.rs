@@ -542,15 +542,16 @@ fn slow_clients() {
             stream
         })
         .collect();
-    // Slow clients are waited for ten seconds.
-    let start = Instant::now();
-    for _ in 0..3 {
+    // Slow clients are waited for ten seconds, but not by others.
+    let most = usual + Duration::from_secs(9);
+    let times = [(); 3].map(|()| {
+        let start = Instant::now();
         let (head, body) = get(port, "/metrics", "");
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         assert!(body.len() * 10 > size * 9, "{} of {size} bytes", body.len());
-    }
-    let took = start.elapsed();
-    assert!(took < usual * 12 + Duration::from_secs(29), "{took:?}");
+        start.elapsed()
+    });
+    assert!(times.iter().any(|took| *took < most), "{times:?}");
     let all = peak(&process);
     assert!(
         all < alone + (160 << 10),
@@ -560,7 +561,7 @@ fn slow_clients() {
     let start = Instant::now();
     assert!(process.0.wait().unwrap().success());
     let took = start.elapsed();
-    assert!(took < usual * 4 + Duration::from_secs(9), "{took:?}");
+    assert!(took < most, "{took:?}");
     drop(slow);
 }
 

@@ -26,7 +26,8 @@ use super::{
 /// - `refused TEXT`: status 2, and this text;
 /// - `in FILE TEXT`: its effect needs time or a module, and a test in this file has this text.
 ///
-/// A bar ends a text that ends with a blank. There may be several options, with ` / ` between. Each option of each verb must be there.
+/// A bar ends a text that ends with a blank. There may be several options, with ` / ` between. Each
+/// option of each verb must be there.
 const CASES: &str = r#"
 | --dir machine | -n / -u / -m | differs
 | --dir machine | -q 50 | differs
