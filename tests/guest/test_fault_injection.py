@@ -317,6 +317,7 @@ def test_fault_fork():
 
 
 @seeks_leaks
+@lacks_memory
 @allow(400)
 def test_fault_sweep():
     """Without memory a sweep leaves all pages in place, and the next sweep frees them."""
