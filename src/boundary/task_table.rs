@@ -225,12 +225,13 @@ impl TaskTable {
                 *is_needed = true;
             }
         });
-        let pages = self.pages.iter().zip(needed);
-        pages
-            .filter(|(_, is_needed)| *is_needed)
-            .fold(Ok(()), |result, (slot, _)| {
-                self.make_page(slot, wait_for_page).and(result)
-            })
+        let mut result = Ok(());
+        for (slot, is_needed) in self.pages.iter().zip(needed) {
+            if is_needed {
+                result = self.make_page(slot, wait_for_page).and(result);
+            }
+        }
+        result
     }
 
     /// Calls `visit` with the states of each page. `visit` must not sleep.
