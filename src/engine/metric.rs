@@ -24,14 +24,16 @@ named! {
     /// 2. in `OF_CPUS` if it needs no state of tasks, or else in `others` of
     ///    [`MetricSet::needs_wakeups`] if it needs no wakeups. If it needs the time of every
     ///    wakeup, also where `src/probes.rs` chooses `AllWakeups`;
-    /// 3. its samples, in `switch/cpu.rs`; and
-    ///    [`pending::MAX`](crate::engine::switch::pending::MAX), if a switch can then have more
-    ///    samples of the task that gets the CPU;
+    /// 3. its samples: in `switch/cpu/enter.rs` if they are of the task that gets the CPU, or else
+    ///    in `switch/cpu.rs`; [`pending::MAX`](crate::engine::switch::pending::MAX), if a switch
+    ///    can then have more of the former; and `switch/in_progress.rs`, if it tells which are in
+    ///    progress;
     /// 4. in [`ShownMetric::ALL`], [`Metric::side`] and `Totals::of`; and in `GroupMetric::of`, if
     ///    groups have histograms of it;
     /// 5. its event: see `src/events.rs`; and `sample_events!` in `src/delivery.rs`;
     /// 6. in the command, in `IN_PROGRESS` of `verbs/watch.rs`, if the module tells which are in
-    ///    progress; and where `runq` is named, if it is a wait.
+    ///    progress; and where `runq` is named, if it is a wait;
+    /// 7. the tests and documents that CONTRIBUTING.md names.
     #[repr(usize)]
     pub enum Metric {
         /// *in* to *out*: a slice of a task on a CPU, however it ended.
@@ -259,10 +261,10 @@ named! {
     /// - `migrations = migrations_core + migrations_llc + migrations_node + migrations_remote`
     /// - `resched_set = resched + resched_lazy + resched_idle + resched_unused`
     ///
-    /// To add a counter: a row here, and where it is counted, in `switch/cpu.rs`. If it is counted
-    /// at each switch, also a field of its own in `Header`. If the events that it counts are in no
-    /// histogram: `LOSSES` of the command, in `render.rs`. A law of it goes into this list,
-    /// `docs/metrics.md`, the ABI document, the command's `core/src/laws.rs`,
+    /// To add a counter: a row here, and where it is counted, in `switch/cpu.rs` or `switch/cpu/`.
+    /// If it is counted at each switch, also a field of its own in `Header`. If the events that it
+    /// counts are in no histogram: `LOSSES` of the command, in `render.rs`. A law of it goes into
+    /// this list, `docs/metrics.md`, the ABI document, the command's `core/src/laws.rs`,
     /// `tests/harness/names.py` and `tests/engine/tests/model/mod.rs`.
     #[repr(usize)]
     pub enum Counter {

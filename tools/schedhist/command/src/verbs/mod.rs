@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The verbs, one to a file.
+//! The verbs, mostly one to a file.
 //!
 //! To add a verb, write a struct for its arguments, with examples, and its variant of [`Verb`] in
 //! [`crate::cli`], a file for it here, and its line in [`run`]. One that reads no file of the
 //! module is also in `is_apart` there. One that changes a setting takes it from [`crate::setting`],
-//! which restores it, and is in the line of [`run`] that restores what others left. Add it to the
-//! table of verbs in `docs/tool.md`.
+//! which restores it, and is in the line of [`run`] that restores what others left. Add it to
+//! what [`completions`] says of status, files and environment, to the table of verbs in
+//! `docs/tool.md`, and to the tests that CONTRIBUTING.md names.
 
 mod bcc;
 pub mod check;
