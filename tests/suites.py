@@ -33,7 +33,7 @@ TIMES = f"{STATE}/seconds-{KERNEL}{'-quick' * QUICK}"
 ON_UML_ALONE = """chain_unload churn fuzz_files group_gone group_gone_storm group_list_children group_list_rules
     group_list_storm group_reads group_refused_again group_remade_parameters group_remade_rule group_remade_under
     groups_change groups_large_process groups_law groups_limits memory_follows_pids reset_read tool_attach
-    tool_cgroupns tool_children tool_groups tool_killed_anywhere tool_leader_gone tool_pidns""".split()
+    tool_children tool_groups tool_killed_anywhere tool_leader_gone""".split()
 # The suites that run some tests of the guest on a kernel of ours: Debian stable's own version has a debug kernel.
 KERNELS = {"debug": f"{KERNEL}-debug" if f"{KERNEL}-debug" in OURS else "debug", "uml": "uml"}
 # On debug, those that find most bugs there in the least time; on User Mode Linux, what is done at random, and

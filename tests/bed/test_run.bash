@@ -143,7 +143,7 @@ run_debug_done() {
 
 # The progress must say that the kernel debug is being built.
 run_debug_built() {
-	fake scripts/bed/kernel '[[ $1 != debug ]] || { until [[ -e over ]]; do sleep 0.1; done; sleep 3; }' 'echo 7.3.0-test'
+	fake scripts/bed/kernel '[[ $1 != debug ]] || { until [[ -e over ]]; do sleep 0.1; done; sleep 10; }' 'echo 7.3.0-test'
 	fake_guest 'printf "ok %s\n" "$@"'
 	fake tests/bed/run 'sleep 3; echo "ok bed/a"; touch over'
 	run 0 "$tree/tests/run" debug lint bed
