@@ -123,6 +123,33 @@ impl WorstCells {
             time: self.time.get(),
         }
     }
+
+    /// Records a new least or greatest sample of the metric, whose `range` does not contain it.
+    /// Rare: new extremes become ever less likely.
+    #[cold]
+    #[inline(never)]
+    fn extend(
+        &self,
+        range: &Range,
+        seqcount: &SeqCount,
+        value: u64,
+        time: u64,
+        task: impl FnOnce() -> Identity,
+    ) {
+        let (min, max) = (range.min(), range.max());
+        let is_first = self.time.get() == 0;
+        if is_first || value > max {
+            let task = task();
+            seqcount.write(|| self.set_extremes(range, value.min(min), value, time, &task));
+        } else {
+            seqcount.write(|| range.set(value, max));
+        }
+    }
+
+    fn set_extremes(&self, range: &Range, min: u64, max: u64, time: u64, task: &Identity) {
+        range.set(min, max);
+        self.set(time, task);
+    }
 }
 
 /// How often bit 63 of each metric's sum was found changed, modulo 2^16, of four metrics in a cell.
@@ -144,6 +171,43 @@ impl HalfWraps {
         let (cell, shift) = self.place(metric);
         let others = cell.get() & !(u64::from(u16::MAX) << shift);
         cell.set(others | (u64::from(number) << shift));
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Sum<'a> {
+    /// The sum modulo 2^64.
+    sum: &'a Cell,
+    metric: Metric,
+    totals: &'a Totals,
+}
+
+impl Sum<'_> {
+    /// Adds a sample of any size. Slow.
+    pub(in crate::engine) fn add_large(self, value: u64) {
+        let half = value & HALF;
+        self.carry();
+        // Bit 63 must not change twice between two calls of `carry()`. Only a duration of 292 years
+        // takes two steps.
+        for part in [value - half, half] {
+            if part != 0 {
+                self.sum.publish_more(part);
+                self.carry();
+            }
+        }
+    }
+
+    /// Counts the change of bit 63 since the last call.
+    fn carry(self) {
+        let Totals {
+            seqcount,
+            half_wraps,
+            ..
+        } = self.totals;
+        let number = half_wraps.get(self.metric);
+        if u64::from(number) & 1 != self.sum.get() >> 63 {
+            seqcount.write(|| half_wraps.set(self.metric, number.wrapping_add(1)));
+        }
     }
 }
 
@@ -264,17 +328,13 @@ impl Totals {
         }
     }
 
-    /// Adds a sample of any size to the sum of `metric`. Slow.
-    pub(in crate::engine) fn add_large(&self, metric: Metric, value: u64) {
-        let half = value & HALF;
-        self.carry_of(metric);
-        // Bit 63 must not change twice between two calls of `carry_of()`. Only a duration of 292
-        // years takes two steps.
-        for part in [value - half, half] {
-            if part != 0 {
-                self.sum_mod(metric).publish_more(part);
-                self.carry_of(metric);
-            }
+    /// Returns the sum of `metric`, to add a large sample.
+    #[inline(always)]
+    pub(in crate::engine) fn whole(&self, metric: Metric) -> Sum<'_> {
+        Sum {
+            sum: self.sum_mod(metric),
+            metric,
+            totals: self,
         }
     }
 
@@ -283,15 +343,7 @@ impl Totals {
     #[inline(never)]
     pub(in crate::engine) fn carry(&self) {
         for metric in Metric::ALL {
-            self.carry_of(metric);
-        }
-    }
-
-    fn carry_of(&self, metric: Metric) {
-        let number = self.half_wraps.get(metric);
-        if u64::from(number) & 1 != self.sum_mod(metric).get() >> 63 {
-            self.seqcount
-                .write(|| self.half_wraps.set(metric, number.wrapping_add(1)));
+            self.whole(metric).carry();
         }
     }
 
@@ -314,31 +366,16 @@ impl Totals {
         time: u64,
         task: impl FnOnce() -> Identity,
     ) {
-        if !self.range(metric).contains(value) {
-            self.extend(metric, value, time, task);
-        }
-    }
-
-    /// Records a new least or greatest sample of `metric`, whose range does not contain it. Rare:
-    /// new extremes become ever less likely.
-    #[cold]
-    #[inline(never)]
-    fn extend(&self, metric: Metric, value: u64, time: u64, task: impl FnOnce() -> Identity) {
         let range = self.range(metric);
-        let (min, max) = (range.min(), range.max());
-        let is_first = self.worst[metric as usize].time.get() == 0;
-        if is_first || value > max {
-            self.set_extremes(metric, value.min(min), value, time, &task());
-        } else {
-            self.seqcount.write(|| range.set(value, max));
+        if !range.contains(value) {
+            self.worst[metric as usize].extend(range, &self.seqcount, value, time, task);
         }
     }
 
     fn set_extremes(&self, metric: Metric, min: u64, max: u64, time: u64, task: &Identity) {
-        self.seqcount.write(|| {
-            self.range(metric).set(min, max);
-            self.worst[metric as usize].set(time, task);
-        });
+        let (range, worst) = (self.range(metric), &self.worst[metric as usize]);
+        self.seqcount
+            .write(|| worst.set_extremes(range, min, max, time, task));
     }
 
     /// Reads the least and the greatest sample of `metric`, both as of the same moment.
@@ -358,8 +395,7 @@ impl Totals {
         let nobody = Identity::default();
         self.seqcount.write(|| {
             for (metric, worst) in Metric::ALL.into_iter().zip(&self.worst) {
-                self.range(metric).set(u64::MAX, u64::MAX);
-                worst.set(0, &nobody);
+                worst.set_extremes(self.range(metric), u64::MAX, u64::MAX, 0, &nobody);
             }
         });
     }

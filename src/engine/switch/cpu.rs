@@ -19,7 +19,10 @@ pub use self::{
 
 use crate::engine::{
     histogram::{
-        totals::Totals,
+        totals::{
+            Sum,
+            Totals, //
+        },
         Scheme, //
     },
     switch::{
@@ -296,7 +299,7 @@ impl<B: AsRef<[Cell]> + ?Sized> Cpu<B> {
             None => {
                 let last = scheme.buckets().wrapping_sub(1);
                 observer.add_large(metric, value, scheme);
-                overflow(bucket(last), totals, metric, value);
+                overflow(bucket(last), totals.whole(metric), value);
             }
         }
         totals.compare(metric, value, now, observer.namer(metric.side()));
@@ -318,9 +321,9 @@ fn unlikely() {}
 /// Counts a value that is too large for all buckets but the last. Kept out of line.
 #[cold]
 #[inline(never)]
-fn overflow(last: Option<&Cell>, totals: &Totals, metric: Metric, value: u64) {
+fn overflow(last: Option<&Cell>, sum: Sum<'_>, value: u64) {
     if let Some(bucket) = last {
         bucket.add(1);
     }
-    totals.add_large(metric, value);
+    sum.add_large(value);
 }
