@@ -221,7 +221,7 @@ u64 schedhist_root_cgroup(void);
 
 /*
  * Takes a spinlock, with interrupts off, except on PREEMPT_RT, and releases it.
- * Returns what interrupts were before, and are again then.
+ * The former returns the interrupt flags that the latter restores.
  */
 unsigned long schedhist_spin_lock(spinlock_t *lock);
 void schedhist_spin_unlock(spinlock_t *lock, unsigned long flags);

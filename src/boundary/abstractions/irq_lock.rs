@@ -88,7 +88,7 @@ impl<T> IrqLock<T> {
 }
 
 /// Gives access to the data of a lock, and releases the lock when it is dropped. Of several guards
-/// the last one should go first: interrupts are then what they were before it was made.
+/// the newest should be dropped first: otherwise interrupts come on early.
 ///
 /// # Invariants
 ///

@@ -5,8 +5,9 @@
 //! It is computed from all slices of tasks meanwhile, which the module's file `slices` has. From
 //! the last slice of the command's process, it goes back in time as a chain does, see
 //! [`engine::chain`](crate::engine::chain). But where not a task ended a sleep, it goes on with the
-//! sleeper itself, before that sleep. A thread that stands for interrupts, as on a real-time
-//! kernel, is on the path only while the task slept that it woke: then it goes on with that task.
+//! sleeper itself, before that sleep. A thread that handles interrupts, as on a real-time
+//! kernel, is on the path only while the task that it woke was asleep: before that, the path goes
+//! on with that task.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -386,7 +387,7 @@ struct Walk<'a> {
     begin: u64,
     /// What comes later is in the path already.
     until: u64,
-    /// The last sleep that a task or a thread for interrupts ended, but not of such a thread.
+    /// The last sleep that another task ended; not one of a thread that handles interrupts.
     ended: Option<Sleep>,
     path: Path,
 }
@@ -464,8 +465,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Adds a sleep, which no task that is known ended, but what woke the task of `slice`. Returns
-    /// the slice before.
+    /// Adds a sleep that no known task ended: what woke the task of `slice` did. Returns the slice
+    /// before.
     fn sleeper(&mut self, slice: &ChainSlice, sleep: Sleep) -> Option<At> {
         let is_sleep = self.gaps.iter().all(|gaps| {
             let gap = gaps.partition_point(|gap| gap.1 <= sleep.since);
