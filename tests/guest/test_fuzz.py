@@ -19,7 +19,7 @@ from pathlib import Path
 from harness import log
 from harness.test import (DEBUG, THOROUGH, Wrong, allow, amount, assert_gone, bursts, check_laws, eq, load, measure,
                           messages, note, reset, seeks_leaks, status, unload, value, write)
-from fuzzer import SETS, fuzz, words_of
+from fuzzer import LONGEST, SETS, fuzz, words_of
 
 SEED = os.environ.get("SCHEDHIST_SEED", str(random.randrange(1 << 32)))
 
@@ -62,8 +62,8 @@ def test_fuzz_files():
 PRECISIONS = [*"1234567", *"08", "07", "08", "0x5", "0X7", "0b101", "0o7", "+5", "-1", "-0", "", "5\n", " 5", "5 ",
               "1_0", "4294967301", "18446744073709551621", "0x", "0x+5", "++5", "5.0", "five", "\u0665", "5".zfill(68)]
 # The last ones are the longest value that fits, and one that does not.
-SPECS = ["default", "all", "none", "oncpu", "runq,idle", " offcpu\n", "wakeup\toncpu", "all," * 30 + "default",
-         "all," * 30 + "default,"]
+SPECS = ["default", "all", "none", "oncpu", "runq,idle", " offcpu\n", "wakeup\toncpu", "all," * 62 + "default,",
+         "all," * 62 + "default, "]
 
 def precision_of(text):
     """Returns the precision that the parameter takes from a value, as the kernel parses numbers, or None."""
@@ -74,7 +74,7 @@ def precision_of(text):
 
 def metrics_of(text):
     """Returns what the file shows of the metrics that the parameter takes from a value, or None."""
-    return words_of(text) if len(os.fsencode(text)) < 128 else None
+    return words_of(text) if len(os.fsencode(text)) <= LONGEST else None
 
 
 def some_metrics():

@@ -46,7 +46,8 @@ def check(work):
         within(name, low - result.undecided, status(name), low + result.undecided + result.edges[name])
     eq("samples that differ", wrong, [])
     within("samples", 50, len(result.samples))
-    within("undecided", 0, result.undecided, 2 + len(result.samples) // 100)
+    # A slow machine has more interrupts within the scheduler.
+    within("undecided", 0, result.undecided, 4 + len(result.samples) // 25)
     return result
 
 
