@@ -114,8 +114,8 @@ impl Groups {
     /// [`Rule::None`].
     ///
     /// Sleeps. Fails with `ENOENT` if the rule names a cgroup that does not exist, with `ESRCH` if
-    /// it names such a process, with `EOPNOTSUPP` if the kernel has no cgroups, and with `ENOMEM`,
-    /// also if the limit of memory is too small for the counters of as many groups.
+    /// it names such a process, and with `ENOMEM`, also if the limit of memory is too small for the
+    /// counters of as many groups.
     pub(crate) fn new(rule: Rule<'_>, limits: Limits, scheme: Scheme) -> Result<Option<Arc<Self>>> {
         let Some(ResolvedKind { kind, text, under }) = Kind::find(rule)? else {
             return Ok(None);
@@ -151,12 +151,7 @@ impl Groups {
 
     /// Returns whether a task's cgroup decides its group.
     pub(crate) fn follows_cgroups(&self) -> bool {
-        match self.kind {
-            Kind::Cgroup => true,
-            // No rule can name a cgroup on other kernels.
-            Kind::List => cfg!(CONFIG_CGROUPS),
-            _ => false,
-        }
+        matches!(self.kind, Kind::Cgroup | Kind::List)
     }
 
     /// Returns whether a task's name decides its group, or is in the name of the group.

@@ -254,7 +254,7 @@ impl Monitor {
                 let (mut follows_forks, mut names_cgroups) = (false, false);
                 match definition.pattern {
                     Pattern::Children(_) => follows_forks = true,
-                    Pattern::Cgroup(_) => names_cgroups = cfg!(CONFIG_CGROUPS),
+                    Pattern::Cgroup(_) => names_cgroups = true,
                     _ => {}
                 }
                 let tasks = recorder.map(|recorder| recorder.tasks());

@@ -17,7 +17,6 @@ use crate::{
     boundary::{
         abstractions::{
             local_clock,
-            no_cgroups,
             Text, //
         },
         log,
@@ -76,7 +75,6 @@ pub(crate) fn group_error(rule: Rule<'_>, error: Error) {
         ENOENT => "no such cgroup in the default hierarchy (v2)",
         ESRCH => "no such process",
         ENOMEM => "no memory for the counters of as many groups, or none within group_memory_limit",
-        error if error == no_cgroups() => "this kernel has no cgroups",
         _ => return,
     };
     log::refused("group_by", names, format_args!("{why}"));
@@ -144,7 +142,6 @@ pub(crate) fn rule_error(command: Command<'_>, error: Error) {
         ENOENT if is_cgroup => "no such cgroup in the default hierarchy (v2)",
         ENOENT => "no such rule",
         ESRCH => "no such process",
-        error if error == no_cgroups() => "this kernel has no cgroups",
         _ => return,
     };
     log::refused("group_rules", name, format_args!("{why}"));

@@ -64,7 +64,7 @@ impl Kind {
                 Kind::Thread(those)
             }
             Rule::Cgroup { under: b"/", depth } => {
-                under = Some(Subtree::whole(depth)?);
+                under = Some(Subtree::whole(depth));
                 Kind::Cgroup
             }
             Rule::Cgroup { under: path, depth } => {

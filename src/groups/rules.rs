@@ -54,8 +54,8 @@ pub(crate) struct ResolvedRule {
 }
 
 impl Groups {
-    /// Finds what `definition` names. Sleeps; fails with `ENOENT`, `ESRCH`, `EOPNOTSUPP` and
-    /// `ENOMEM`, as [`Groups::new`] does.
+    /// Finds what `definition` names. Sleeps; fails with `ENOENT`, `ESRCH` and `ENOMEM`, as
+    /// [`Groups::new`] does.
     pub(crate) fn find(definition: &Definition<'_>) -> Result<ResolvedRule> {
         let mut root = None;
         let pids = |kind: &str, those: &[ProcessId]| -> Result<KVec<u8>> {

@@ -319,6 +319,7 @@ check kdir/new-rustc kdir kdir_no_crates 1.97.1 "rustc must be older than 1.93 f
 check kdir/stable kdir_stable 6.12
 check kdir/no-debugfs kdir kdir_without DEBUG_FS
 check kdir/no-sched-info kdir kdir_without SCHED_INFO
+check kdir/no-cgroups kdir kdir_without CGROUPS
 check kdir/no-smp kdir kdir_without SMP
 check kdir/no-tracing kdir kdir_without TRACING
 check kdir/cfi kdir kdir_cfi CFI
@@ -331,6 +332,7 @@ check kdir/glue-no-smp kdir glue_without SMP
 check kdir/glue-no-tracing kdir glue_without TRACING
 check kdir/glue-no-debugfs kdir glue_without DEBUG_FS
 check kdir/glue-no-sched-info kdir glue_without SCHED_INFO
+check kdir/glue-no-cgroups kdir glue_without CGROUPS
 check kdir/glue-other-machine kdir glue_refuses "x86_64 and arm64 only" /^CONFIG_X86_64=y/d
 check kdir/other-machine kdir kdir_without X86_64 "runs on x86_64 and arm64 only"
 check kdir/other-rustc kdir kdir_other_rustc

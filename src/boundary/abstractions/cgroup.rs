@@ -25,11 +25,6 @@ use super::{
     task::Task, //
 };
 
-/// Returns the error of a kernel without cgroups. 7.2 has no name for it.
-pub(crate) fn no_cgroups() -> Error {
-    Error::from_errno(-(bindings::EOPNOTSUPP as c_int))
-}
-
 /// Finds the cgroup `path`, as the caller's cgroup namespace shows it. Returns its [`Cgroup::id`]
 /// and its level, and writes its [`Cgroup::path`] to `full`, unless that is empty; returns the
 /// length.
@@ -48,11 +43,8 @@ fn find(path: &[u8], full: &mut [u8]) -> Result<(u64, c_int, usize)> {
             full.len(),
         )
     };
-    match usize::try_from(len) {
-        Ok(len) => Ok((id, level, len)),
-        Err(_) if len == -(bindings::EOPNOTSUPP as c_int) => Err(no_cgroups()),
-        Err(_) => Err(ENOENT),
-    }
+    let len = usize::try_from(len).map_err(|_| ENOENT)?;
+    Ok((id, level, len))
 }
 
 /// A cgroup and those below it, down to some level.
@@ -72,7 +64,7 @@ impl Subtree {
     /// levels below it.
     ///
     /// Sleeps. Fails with `ENOENT` if there is no such cgroup, or its path is longer than
-    /// `PATH_MAX`, with `EOPNOTSUPP` if the kernel has no cgroups, and with `ENOMEM`.
+    /// `PATH_MAX`, and with `ENOMEM`.
     pub(crate) fn find(path: &[u8], depth: u32) -> Result<Self> {
         let mut full = path_buffer(GFP_KERNEL)?;
         let (base, base_level, len) = find(path, &mut full)?;
@@ -86,21 +78,16 @@ impl Subtree {
         })
     }
 
-    /// Returns the whole hierarchy, with `depth` levels below its root. Fails with `EOPNOTSUPP` if
-    /// the kernel has no cgroups.
-    pub(crate) fn whole(depth: u32) -> Result<Self> {
-        // SAFETY: It has no preconditions.
-        let base = unsafe { bindings::schedhist_root_cgroup() };
-        if base == 0 {
-            return Err(no_cgroups());
-        }
-        Ok(Self {
-            base,
+    /// Returns the whole hierarchy, with `depth` levels below its root.
+    pub(crate) fn whole(depth: u32) -> Self {
+        Self {
+            // SAFETY: It has no preconditions.
+            base: unsafe { bindings::schedhist_root_cgroup() },
             base_level: 0,
             max_level: c_int::try_from(depth).unwrap_or(c_int::MAX),
             // The root is never made again.
             path: KVec::new(),
-        })
+        }
     }
 
     /// Returns the path of the cgroup below which the subtree is, as the initial cgroup namespace

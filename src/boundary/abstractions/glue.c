@@ -26,15 +26,11 @@
 #include <linux/topology.h>
 #include <linux/tracepoint.h>
 #include <linux/wait.h>
+#include <trace/events/cgroup.h>
 #include <trace/events/irq.h>
 #include <trace/events/sched.h>
 #include <trace/events/task.h>
 #include <trace/events/timer.h>
-
-/* The header needs the definitions that only a kernel with cgroups has. */
-#ifdef CONFIG_CGROUPS
-#include <trace/events/cgroup.h>
-#endif
 
 #include "glue.h"
 
@@ -358,8 +354,6 @@ static void __maybe_unused check_prototypes(void)
 	check_trace_callback_type_task_rename((schedhist_task_rename_probe)NULL);
 	check_trace_callback_type_sched_process_exec((schedhist_sched_process_exec_probe)NULL);
 	check_trace_callback_type_sched_process_exit((schedhist_sched_process_exit_probe)NULL);
-#ifdef CONFIG_CGROUPS
 	check_trace_callback_type_cgroup_attach_task((schedhist_cgroup_attach_task_probe)NULL);
 	check_trace_callback_type_cgroup_mkdir((schedhist_cgroup_mkdir_probe)NULL);
-#endif
 }

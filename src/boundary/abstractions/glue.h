@@ -23,6 +23,9 @@
 #ifndef CONFIG_DEBUG_FS
 #error "this module needs a kernel with CONFIG_DEBUG_FS: its files are there"
 #endif
+#ifndef CONFIG_CGROUPS
+#error "this module needs a kernel with CONFIG_CGROUPS: tasks can be grouped by them"
+#endif
 #ifndef CONFIG_SCHED_INFO
 #error "this module needs a kernel with CONFIG_SCHED_INFO, which stamps each wait"
 #endif
@@ -181,8 +184,7 @@ void schedhist_visit_threads(struct task_struct *task, schedhist_visit visit,
  * namespace shows it. Returns its id and its level, and in full, if that has a
  * size, its path as schedhist_cgroup_path() does, with its length or -E2BIG as
  * the result. The cgroup may still be being made; if that fails, no cgroup gets
- * this id. May sleep. Returns -ENOENT if there is none, and -EOPNOTSUPP if the
- * kernel has no cgroups.
+ * this id. May sleep. Returns -ENOENT if there is none.
  */
 int schedhist_find_cgroup(const char *path, size_t size, u64 *id, int *level,
 			  char *full, size_t full_size);
@@ -216,7 +218,7 @@ bool schedhist_cgroup_exists(u64 id);
 /* Returns whether a cgroup is in the default hierarchy. */
 bool schedhist_is_default_cgroup(const struct cgroup *cgroup);
 
-/* Returns the id of the root of the default hierarchy; 0 without cgroups. */
+/* Returns the id of the root of the default hierarchy. */
 u64 schedhist_root_cgroup(void);
 
 /*

@@ -13,7 +13,6 @@
 
 #include "glue.h"
 
-#ifdef CONFIG_CGROUPS
 /*
  * Returns a reference to the node of a cgroup, and sets its level, or NULL.
  *
@@ -145,46 +144,3 @@ u64 schedhist_root_cgroup(void)
 {
 	return cgroup_id(&cgrp_dfl_root.cgrp);
 }
-#else
-int schedhist_find_cgroup(const char *path, size_t size, u64 *id, int *level,
-			  char *full, size_t full_size)
-{
-	return -EOPNOTSUPP;
-}
-
-struct cgroup *schedhist_task_cgroup(struct task_struct *task, u64 base,
-				     int base_level, int max_level)
-{
-	return NULL;
-}
-
-u64 schedhist_cgroup_id(const struct cgroup *cgroup)
-{
-	return 0;
-}
-
-int schedhist_cgroup_level(const struct cgroup *cgroup)
-{
-	return 0;
-}
-
-int schedhist_cgroup_path(struct cgroup *cgroup, char *path, size_t size)
-{
-	return -EOPNOTSUPP;
-}
-
-bool schedhist_cgroup_exists(u64 id)
-{
-	return false;
-}
-
-bool schedhist_is_default_cgroup(const struct cgroup *cgroup)
-{
-	return false;
-}
-
-u64 schedhist_root_cgroup(void)
-{
-	return 0;
-}
-#endif

@@ -33,7 +33,7 @@ pub(crate) mod wait;
 pub(crate) mod work;
 pub(crate) mod zeroed;
 
-pub(crate) use cgroup::{no_cgroups, Cgroup, Subtree};
+pub(crate) use cgroup::{Cgroup, Subtree};
 pub(crate) use cgroup_events::{
     CgroupAttachTask, CgroupAttachTaskProbe, CgroupMkdir, CgroupMkdirProbe,
 };
