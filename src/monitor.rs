@@ -212,12 +212,8 @@ impl Monitor {
     /// groups set and measuring off.
     pub(crate) fn set_groups(&self, rule: Rule<'_>) -> Result {
         let mut state = self.state.lock();
-        let is_list = state
-            .setup
-            .groups
-            .as_ref()
-            .is_some_and(|groups| groups.is_list());
-        if rule == Rule::List && is_list {
+        let groups = state.setup.groups.as_ref();
+        if rule == Rule::List && groups.is_some_and(|groups| groups.is_list()) {
             return Ok(());
         }
         let groups = Groups::new(rule, state.setup.group_limits, state.setup.records.scheme())?;
@@ -339,16 +335,14 @@ impl Monitor {
             let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
             let mut baseline = Baseline::new(records.scheme(), counts).ok_or(EINVAL)?;
             let earlier = state.setup.baselines.as_ref();
-            if let Some(earlier) = earlier.and_then(|all| all.cpus.get(number)) {
+            if let Some((earlier, _)) = earlier.and_then(|all| all.cpus.get(number)) {
                 baseline.follow(earlier);
             }
-            Ok(baseline)
+            Ok((baseline, WaitSums::default()))
         })?;
-        let waits = PerCpu::new(|_| Ok(WaitSums::default()))?;
         let mut baselines = UniqueArc::new(
             Baselines {
                 cpus,
-                waits,
                 reported: 0,
                 suppressed: 0,
             },
@@ -357,9 +351,8 @@ impl Monitor {
         state.setup.resets += 1;
         baselines.reported = self.outliers().last();
         baselines.suppressed = self.outliers().suppressed();
-        let Baselines { cpus, waits, .. } = &mut *baselines;
-        let all = cpus.numbered_mut().zip(waits.numbered_mut());
-        for (((number, baseline), (_, waits)), cpu) in all.zip(records.cpus()) {
+        let all = baselines.cpus.numbered_mut().zip(records.cpus());
+        for ((number, (baseline, waits)), cpu) in all {
             // This runs with interrupts off, on the CPU itself, or on this one if that CPU is
             // offline: no switch is being recorded there.
             smp::run_on(number, || {

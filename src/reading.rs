@@ -46,9 +46,8 @@ type CpuBaseline = Baseline<KVVec<u64>>;
 
 /// The counts at the last reset.
 pub(crate) struct Baselines {
-    pub(crate) cpus: PerCpu<CpuBaseline>,
-    /// Long waits.
-    pub(crate) waits: PerCpu<WaitSums>,
+    /// With the sums of long waits.
+    pub(crate) cpus: PerCpu<(CpuBaseline, WaitSums)>,
     pub(crate) reported: u64,
     pub(crate) suppressed: u64,
 }
@@ -113,7 +112,7 @@ impl Reading {
             Scope::All => 0..nr_cpu_ids(),
             Scope::Cpu(cpu) => cpu..cpu + 1,
         };
-        let baseline = |cpu| self.setup.baselines.as_ref()?.cpus.get(cpu);
+        let baseline = |cpu| Some(&self.setup.baselines.as_ref()?.cpus.get(cpu)?.0);
         numbers.filter_map(move |cpu| Some((self.setup.records.get(cpu)?, baseline(cpu))))
     }
 
@@ -208,7 +207,7 @@ impl Reading {
         for (cpu, _) in self.cpus(scope) {
             sums.add(&idles.sums(cpu.number()));
             let baselines = self.baselines_of(since);
-            if let Some(before) = baselines.and_then(|at| at.waits.get(cpu.number())) {
+            if let Some((_, before)) = baselines.and_then(|at| at.cpus.get(cpu.number())) {
                 sums.subtract(before);
             }
         }

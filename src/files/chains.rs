@@ -17,6 +17,7 @@ use crate::{
         local_clock,
         Text, //
     },
+    chains::AllChains,
     engine::format::{
         raw,
         text,
@@ -76,13 +77,10 @@ impl View for KeptSlices {
     }
 
     fn show(&self, reading: &Reading, out: &mut Text<'_>) -> Result {
-        let since = reading
-            .setup
-            .chains
-            .as_ref()
-            .map_or(0, |chains| chains.since());
+        let chains = reading.setup.chains.as_deref();
+        let since = chains.map_or(0, AllChains::since);
         raw::kept_slices(out, local_clock(), since);
-        if let Some(chains) = &reading.setup.chains {
+        if let Some(chains) = chains {
             for (cpu, ring) in chains.rings() {
                 raw::kept_cpu(out, cpu, ring.first());
                 for kept in ring.kept() {

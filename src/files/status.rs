@@ -12,6 +12,7 @@ use kernel::prelude::*;
 use super::View;
 use crate::{
     boundary::abstractions::Text,
+    chains::AllChains,
     engine::{
         format::{
             text,
@@ -60,11 +61,8 @@ impl View for Status {
         line(out, "outlier_memory_bytes", reading.outliers.memory())?;
         let idle_memory = reading.setup.idles.as_ref().map_or(0, CpuIdles::memory);
         line(out, "long_wait_memory_bytes", idle_memory)?;
-        let chain_memory = reading
-            .setup
-            .chains
-            .as_ref()
-            .map_or(0, |chains| chains.memory());
+        let chain_memory = reading.setup.chains.as_deref();
+        let chain_memory = chain_memory.map_or(0, AllChains::memory);
         line(out, "chain_memory_bytes", chain_memory)?;
         Ok(())
     }
