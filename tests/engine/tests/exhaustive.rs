@@ -185,6 +185,11 @@ fn fork(kernel: &Kernel, cpu: usize, to: usize, is_io_thread: bool) -> Op {
     }
 }
 
+/// Returns what `of` returns for each CPU.
+fn on_each_cpu(kernel: &Kernel, of: impl Fn(usize) -> Vec<Op>) -> Vec<Op> {
+    (0..kernel.cpus()).flat_map(of).collect()
+}
+
 /// Operations on the CPU of task 0 and on the CPU that it can go to.
 fn all_of_a_task(kernel: &Kernel, states: &[Sleep]) -> Vec<Op> {
     let mut ops = Vec::new();
@@ -194,9 +199,7 @@ fn all_of_a_task(kernel: &Kernel, states: &[Sleep]) -> Vec<Op> {
         }
         ops.extend(all_switches(kernel, cpu));
     }
-    for task in 0..kernel.tasks().len() {
-        ops.extend(moves(kernel, task));
-    }
+    ops.extend((0..kernel.tasks().len()).flat_map(|task| moves(kernel, task)));
     ops
 }
 
@@ -250,19 +253,14 @@ fn pids() {
         let mut ops = Vec::new();
         for cpu in 0..kernel.cpus() {
             ops.extend(switches(kernel, cpu, Call::Preempt));
-            if let Some(curr) = kernel.curr(cpu) {
-                if kernel.tasks()[curr].state.is_some() {
-                    ops.extend(switches(kernel, cpu, Call::Schedule));
-                }
-            } else {
+            let curr = kernel.curr(cpu);
+            if curr.is_none_or(|curr| kernel.tasks()[curr].state.is_some()) {
                 ops.extend(switches(kernel, cpu, Call::Schedule));
             }
             ops.push(set_asleep(cpu));
             ops.extend(exits(kernel, cpu));
             ops.push(fork(kernel, cpu, 1 - cpu, false));
-            for leader in 0..kernel.tasks().len() {
-                ops.push(Op::Exec { cpu, leader });
-            }
+            ops.extend((0..kernel.tasks().len()).map(|leader| Op::Exec { cpu, leader }));
         }
         for task in 0..kernel.tasks().len() {
             ops.push(Op::Release { task });
@@ -280,10 +278,7 @@ fn pids() {
 #[test]
 fn delayed_and_moved() {
     let choices = |kernel: &Kernel| {
-        let mut ops = Vec::new();
-        for cpu in 0..kernel.cpus() {
-            ops.extend(few_switches(kernel, cpu));
-        }
+        let mut ops = on_each_cpu(kernel, |cpu| few_switches(kernel, cpu));
         ops.extend(moves(kernel, 0));
         ops
     };
@@ -314,9 +309,7 @@ fn throttled() {
             ops.push(Op::Migrate { task: 0, to: cpu });
             ops.push(wake(0, cpu));
         }
-        for task in 0..kernel.tasks().len() {
-            ops.push(Op::Unthrottle { task });
-        }
+        ops.extend((0..kernel.tasks().len()).map(|task| Op::Unthrottle { task }));
         ops
     };
     let wake_second = wake(1, 0);
@@ -355,11 +348,8 @@ fn slow_waker() {
 #[test]
 fn moves_between_groups() {
     let choices = |kernel: &Kernel| {
-        let mut ops = Vec::new();
-        for cpu in 0..kernel.cpus() {
-            ops.extend(few_switches(kernel, cpu));
-            ops.push(set_asleep(cpu));
-        }
+        let switches = |cpu| [few_switches(kernel, cpu), vec![set_asleep(cpu)]].concat();
+        let mut ops = on_each_cpu(kernel, switches);
         for task in kernel.tasks() {
             ops.extend(moves(kernel, task.serial));
             ops.push(Op::Attach {
@@ -389,9 +379,7 @@ fn groups_and_pids() {
             ops.extend(few_switches(kernel, cpu));
             ops.extend(exits(kernel, cpu));
             ops.extend([false, true].map(|io| fork(kernel, cpu, 1 - cpu, io)));
-            for leader in 0..kernel.tasks().len() {
-                ops.push(Op::Exec { cpu, leader });
-            }
+            ops.extend((0..kernel.tasks().len()).map(|leader| Op::Exec { cpu, leader }));
             ops.push(Op::FinishExec { cpu });
         }
         for task in kernel.tasks() {
@@ -410,11 +398,8 @@ fn groups_and_pids() {
 #[test]
 fn dead_groups() {
     let choices = |kernel: &Kernel| {
-        let mut ops = Vec::new();
-        for cpu in 0..kernel.cpus() {
-            ops.extend(switches(kernel, cpu, Call::Preempt));
-            ops.extend(exits(kernel, cpu));
-        }
+        let of = |cpu| [switches(kernel, cpu, Call::Preempt), exits(kernel, cpu)].concat();
+        let mut ops = on_each_cpu(kernel, of);
         for task in kernel.tasks() {
             let (task, group) = (task.serial, 3 - task.group);
             ops.push(Op::Release { task });

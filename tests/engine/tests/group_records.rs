@@ -6,14 +6,12 @@ mod grouped;
 
 use std::collections::BTreeMap;
 
-use grouped::{identity, kernel, user, Groups};
+use grouped::{identity, kernel, neighbours, user, Groups};
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::{
     engine::{
         group::{
-            records::{
-                group_scheme, CulpritKind, GroupCounter, GroupMetric, GroupRecords, NEIGHBOURS,
-            },
+            records::{group_scheme, CulpritKind, GroupCounter, GroupMetric, NEIGHBOURS},
             task_group::TaskGroup,
             totals::{self, GroupTotals},
         },
@@ -194,12 +192,6 @@ fn after(waits: &[(u32, u64)]) -> Groups {
     groups
 }
 
-fn named(records: &GroupRecords) -> BTreeMap<u32, (u64, u64)> {
-    let all = records.neighbours();
-    all.map(|(group, count, ns)| (group.number(), (count, ns)))
-        .collect()
-}
-
 /// The neighbour that is found first makes way for one with more than twice its time.
 #[test]
 fn a_neighbour_with_more_than_twice_the_time_comes_first() {
@@ -220,16 +212,14 @@ proptest! {
         let groups = after(&waits);
         let records = groups.of(0);
         let truth = by_group(&waits);
-        let (mut count, mut sum) = (0, 0);
-        for (_, c, ns) in records.neighbours() {
-            count += c;
-            sum += ns;
-        }
+        let named = neighbours(records);
+        let count: u64 = named.values().map(|(count, _)| count).sum();
+        let sum: u64 = named.values().map(|(_, ns)| ns).sum();
         let other = records.ended_by(CulpritKind::Other);
         prop_assert_eq!(other.count(), waits.len() as u64);
         prop_assert!(count <= other.count() && sum <= other.nanoseconds());
-        let named = named(records);
         prop_assert_eq!(named.len(), truth.len().min(NEIGHBOURS));
+        prop_assert_eq!(named.len(), records.neighbours().count());
         for (number, (count, ns)) in &named {
             let (all, whole) = truth[number];
             prop_assert!(*count >= 1 && *count <= all && *ns <= whole, "{} {:?}", number, named);
@@ -264,7 +254,7 @@ proptest! {
             let records = groups.of(0);
             totals.add(records, |group| group);
             samples += times;
-            for (number, (count, ns)) in named(records) {
+            for (number, (count, ns)) in neighbours(records) {
                 let sums = truth.entry(number).or_default();
                 *sums = (sums.0 + count, sums.1 + u128::from(ns));
             }

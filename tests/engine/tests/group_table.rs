@@ -6,13 +6,13 @@ mod grouped;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grouped::{group, kernel, user, Groups};
+use grouped::{group, kernel, neighbours, user, Groups};
 use proptest::{collection::vec, prelude::*};
 use schedhist_engine::engine::{
     group::{
         hash::Secret,
         index::Entry,
-        records::{GroupMetric, GroupRecords, NEIGHBOURS},
+        records::{GroupMetric, NEIGHBOURS},
         set::GroupSet,
         table::{GroupTable, Place, PLACES_AT_ONCE},
         task_group::{Group, TaskGroup},
@@ -248,17 +248,6 @@ fn play(groups: &Groups, events: &[Event]) {
         observer.throttled(*wait);
         observer.leave(PrevState::new(wait % 2 == 0, 1));
     }
-}
-
-fn neighbours(records: &GroupRecords) -> BTreeMap<u32, (u64, u64)> {
-    let mut sums = BTreeMap::new();
-    // One that was renamed may be there several times.
-    for (group, count, ns) in records.neighbours() {
-        let (whole, whole_ns): &mut (u64, u64) = sums.entry(group.number()).or_default();
-        *whole += count;
-        *whole_ns += ns;
-    }
-    sums
 }
 
 fn any_events() -> impl Strategy<Value = Vec<Event>> {

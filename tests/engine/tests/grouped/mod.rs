@@ -6,6 +6,8 @@
 
 pub(crate) use schedhist_engine::testing::group;
 
+use std::collections::BTreeMap;
+
 use schedhist_engine::engine::{
     cell::Cell,
     group::{
@@ -46,6 +48,18 @@ pub(crate) fn identity(side: Side) -> Identity {
         comm,
         ..Identity::default()
     }
+}
+
+/// Returns the count and the nanoseconds of each neighbour, by its number. One that was renamed may be
+/// there several times.
+pub(crate) fn neighbours(records: &GroupRecords) -> BTreeMap<u32, (u64, u64)> {
+    let mut sums = BTreeMap::new();
+    for (group, count, ns) in records.neighbours() {
+        let (whole, whole_ns): &mut (u64, u64) = sums.entry(group.number()).or_default();
+        *whole += count;
+        *whole_ns += ns;
+    }
+    sums
 }
 
 /// The groups on a CPU.

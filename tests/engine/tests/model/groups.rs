@@ -15,7 +15,7 @@ use schedhist_engine::engine::{
 };
 
 use super::{
-    grouped::Groups as CpuGroups,
+    grouped::{neighbours, Groups as CpuGroups},
     kernel::{Departure, GONE, GROUPS},
     reference::{first_of_greatest, Sample},
     scheme, BUCKETS,
@@ -344,13 +344,10 @@ fn one(
         let preempted = (preempted.count(), preempted.nanoseconds());
         equal("preempted by", culprit.name(), preempted, reference)?;
     }
-    let mut engine: BTreeMap<usize, Waits> = BTreeMap::new();
-    // One that is gone may be there several times.
-    for (group, count, ns) in records.neighbours() {
-        let (whole, whole_ns) = engine.entry(group.number() as usize).or_default();
-        *whole += count;
-        *whole_ns += ns;
-    }
+    let engine = neighbours(records).into_iter();
+    let engine: BTreeMap<_, _> = engine
+        .map(|(group, waits)| (group as usize, waits))
+        .collect();
     if !expected.is_crowded {
         return equal("neighbours", "", engine, expected.neighbours.clone());
     }
