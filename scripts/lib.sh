@@ -72,18 +72,23 @@ trap 'end_child' EXIT
 trap 'printf "\n" >&2; say "interrupted; the same command goes on from here"; exit 130' INT
 trap 'exit 143' TERM HUP
 
-# step WHAT LOG COMMAND...: runs COMMAND with its output in a log, and prints one line of progress.
-step() {
-	local what=$1 log=$LOGS/$2.log start=$SECONDS rc=0
-	shift 2
+# try_step WHAT LOG COMMAND...: runs COMMAND with its output in a log, which is $log then, and prints one line of
+# progress. Returns its status.
+try_step() {
+	local start=$SECONDS rc=0
+	log=$LOGS/$2.log
 	mkdir -p "$LOGS"
-	printf 'schedhist: %s: %s ... ' "$ME" "$what" >&2
-	run_interruptible "$@" >"$log" 2>&1 </dev/null || rc=$?
-	if ((rc == 0)); then
-		printf '%d s\n' $((SECONDS - start)) >&2
-		return 0
-	fi
-	printf 'failed after %d s\n' $((SECONDS - start)) >&2
+	printf 'schedhist: %s: %s ... ' "$ME" "$1" >&2
+	run_interruptible "${@:3}" >"$log" 2>&1 </dev/null || rc=$?
+	((rc == 0)) || printf 'failed after ' >&2
+	printf '%d s\n' $((SECONDS - start)) >&2
+	return "$rc"
+}
+
+# step WHAT LOG COMMAND...: the same, and if COMMAND fails, shows what matters of the log, and exits.
+step() {
+	local log
+	! try_step "$@" || return 0
 	# With make -j, the error may be far above the end of the log.
 	grep -aE -m 5 'rror[:[ ]|\*\*\*|not found' "$log" | sed 's/^/    /' >&2 || :
 	say "and the end of its log:"

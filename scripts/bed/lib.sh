@@ -94,16 +94,9 @@ in_root() {
 # build_step WHAT LOG COMMAND...: like step, for compilers: if COMMAND fails, shows all of its output, and exits with
 # its status.
 build_step() {
-	local log=$LOGS/$2.log start=$SECONDS rc=0
-	mkdir -p "$LOGS"
-	printf 'schedhist: %s: %s ... ' "$ME" "$1" >&2
-	run_interruptible "${@:3}" >"$log" 2>&1 </dev/null || rc=$?
-	if ((rc)); then
-		printf 'failed\n' >&2
-		cat "$log" >&2
-		exit "$rc"
-	fi
-	printf '%d s\n' $((SECONDS - start)) >&2
+	local log rc=0
+	try_step "$@" || rc=$?
+	((rc == 0)) || { cat "$log" >&2; exit "$rc"; }
 }
 
 APT_ENVIRONMENT=()	# for apt_in_root

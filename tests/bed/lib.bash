@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # failed, work, said
 #
-# How the files test_*.bash and scripts/bed/lint show their tests. To be sourced.
+# How the files test_*.bash, scripts/bed/lint and tests/tools/run show their tests. To be sourced.
 
 # check NAME FUNCTION ARGUMENTS...: runs FUNCTION as a test, and shows its output if it fails.
 # Errexit ends it at the first command that fails; in a condition, errexit would not work.
