@@ -6,11 +6,8 @@ import re
 from pathlib import Path
 
 from harness.listeners import Bpftrace
-from harness.test import (EVENTFS, Wrong, append_file, assert_gone, eq, fails, load, messages, needs, note, unload,
-                          value, within)
-from harness.trace import clear, enable, hits, lines
-
-TRIGGER, HIST = EVENTFS / "oncpu/trigger", EVENTFS / "oncpu/hist"
+from harness.test import Wrong, assert_gone, eq, fails, load, messages, needs, note, unload, value, within
+from harness.trace import clear, enable, lines
 
 
 def kept_by(what: str) -> None:
@@ -41,18 +38,6 @@ def test_unload_enabled():
     messages(1)
     has("the event does not work", " oncpu: ", lines())
     enable("oncpu", False)
-    let_go()
-
-
-def test_unload_triggered():
-    needs("hist")
-    load()
-    append_file(TRIGGER, "hist:keys=cause\n")
-    kept_by("a hist trigger")
-    before = hits(HIST.read_text())[0]
-    messages(1)
-    within("hits after that", before + 50, hits(HIST.read_text())[0], 1_000_000)
-    append_file(TRIGGER, "!hist:keys=cause\n")
     let_go()
 
 

@@ -13,7 +13,7 @@ from harness.test import (EVENTS, METRICS, Histogram, Wrong, allow, eq, histogra
 from harness.trace import Instance, hits, nothing_lost, of_event, outliers_of
 
 VALUES = r"cpu=(?P<cpu>\d+) duration_ns=(?P<ns>\d+)"
-SAMPLE = re.compile(r"(?P<event>[a-z_]+): comm=.* pid=\d+ prio=-?\d+ " + VALUES + r" cause=(?P<cause>[a-z_]+) group=\d+")
+SAMPLE = re.compile(r"(?P<event>[a-z_]+): comm=.* pid=\d+ prio=-?\d+ " + VALUES + r" cause=(?P<cause>[a-z_]+) group=0")
 IDLE = re.compile(r"(?P<event>idle): " + VALUES + r" next_comm=.* next_pid=\d+ next_prio=-?\d+(?P<cause>)")
 Saved = dict[tuple[int, str], Histogram]
 
@@ -132,9 +132,10 @@ def test_event_window():
         raise Wrong(f"perf sees others, and bpftrace missed {missed}: {list(more)[:5]}, {list(less)[:5]}")
     eq("what trace-cmd sees", sorted(of_trace_cmd), sorted(ftrace))
     waits = {event: Counter(re.findall(rf"^{event}: .* pid=(\d+) .* cpu=(\d+) duration_ns=([1-9]\d*) .*cause=(\w+) "
-                                       r"group=(\d+)$", "\n".join(ftrace), re.MULTILINE)) for event in ("runq", "long_wait")}
+                                       r"group=0$", "\n".join(ftrace), re.MULTILINE)) for event in ("runq", "long_wait")}
     eq("what long_wait has in common with runq", waits["long_wait"], waits["runq"])
     check_samples(before, after, ftrace)
+    eq("groups", set(re.findall(r"^(?:outlier|culprit): .* group=(\d+)", "\n".join(ftrace), re.MULTILINE)), {"0"})
     seen = [Counter(line.partition(":")[0] for line in lines) for lines in (ftrace, of_perf, of_trace_cmd)]
     for event, wanted in expected_counts(before, after, ftrace).items():
         by_perf = seen[1][event]

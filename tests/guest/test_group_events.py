@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import cgroup
 from harness.groups import begin, check_group_laws, of_group
-from harness.test import (DEBUGFS, GROUP_METRICS, WORK, Wrong, eq, load, measure, messages, read, start, succeeds,
+from harness.test import (DEBUGFS, GROUP_METRICS, WORK, Wrong, eq, load, measure, read, start, succeeds,
                           wait_until, within, write_file)
 from harness.trace import Instance, enable, outliers_of
 
@@ -99,16 +99,3 @@ def test_group_events():
                 raise Wrong(f"not group {wanted}: {line}")
             seen += comm.startswith("bench_")
     within("tasks in the text", 1, seen)
-
-
-def test_group_events_none():
-    """While tasks are not grouped, each event has group 0."""
-    load()
-    outliers_of("runq")
-    trace = Instance("oncpu", "runq", "outlier", "culprit")
-    messages(1)
-    measure(0)
-    lines = trace.lines()
-    within("events", 100, len(lines))
-    eq("those that have a group", [line for line in lines if not line.endswith(" group=0")], [])
-    eq("groups in the text", {pairs_of(line)[0] for line in read("outliers").splitlines()[1:]}, {0})

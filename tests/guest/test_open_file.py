@@ -45,15 +45,6 @@ def test_open_file_read_half():
     assert_gone()
 
 
-def test_open_file_for_writing():
-    load()
-    fd = os.open(DEBUGFS / "enable", os.O_WRONLY)
-    still_pinned()
-    os.close(fd)
-    unload()
-    assert_gone()
-
-
 def test_open_file_not_yet():
     """A file that was found, and not opened yet, is gone when the module is."""
     load()

@@ -6,7 +6,7 @@ import stat
 
 from harness import raw
 from harness.outliers import escaped
-from harness.test import (COUNTERS, DEBUGFS, DEFAULT, KO, METRICS, TREE, Status, busy, check_histograms, check_laws,
+from harness.test import (COUNTERS, DEBUGFS, DEFAULT, KO, METRICS, TREE, Status, check_histograms, check_laws,
                           count, cpus, eq, files, histogram, lines_of, load, matches, measure, messages, note,
                           possible_cpus, read, reset, run, status, within)
 
@@ -35,24 +35,6 @@ def test_histograms():
     last = possible_cpus()[-1]
     eq("cpu", histogram("oncpu", last).cpu, str(last))
     check_laws()
-
-
-def test_histograms_nearly_empty():
-    """Measuring is disabled from the start, except for the few switches while loading."""
-    load("precision=7")
-    measure(0)
-    check_histograms(possible_cpus())
-    check_laws()
-
-
-def test_histograms_while_measuring():
-    """A reader gets a complete text while everything changes, and even then a histogram's count is the sum of
-    its buckets."""
-    load()
-    with busy():
-        for _ in range(5):
-            histogram("oncpu")
-            histogram("oncpu", 1)
 
 
 def test_status():

@@ -7,15 +7,12 @@
  *
  * HOW: wakeup    the hog wakes the victim and then spins
  *      preempt   the victim wakes the hog, which spins
- *      turns     the hog wakes the victim, and then takes turns with a partner, 500 times if it can
- *      crowd     the hog wakes the victim and 40 others, each of which then spins for 10 ms
  *
  * Prints the PIDs of the hog and of the victim, and the least and the greatest time that the victim
  * can have waited, in nanoseconds, by CLOCK_MONOTONIC as the tasks themselves read it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,8 +22,6 @@
 #include <unistd.h>
 
 #include "task.h"
-
-enum { CROWD = 40, TURNS = 500 };
 
 /* When the wait was about to begin, had begun, had not yet ended, and had ended. */
 static volatile struct {
@@ -101,71 +96,29 @@ static void settle(pid_t pid)
 	exit(1);
 }
 
-/* Wakes the victim, and lets it wait while this task or others have the CPU. */
-static pid_t wakeup(const char *how, int cpu, long long length)
+/* Wakes the victim, and lets it wait while this task has the CPU. */
+static pid_t wakeup(int cpu, long long length)
 {
-	struct channel bell = channel(), there = channel(), back = channel();
-	struct channel crowd[CROWD];
-	pid_t victim = child("victim", cpu, false), others[CROWD];
-	int number = 0;
+	struct channel bell = channel();
+	pid_t victim = child("victim", cpu, false);
 
 	if (!victim) {
 		await(bell);
 		times->after = now();
 		_exit(0);
 	}
-	if (!strcmp(how, "turns")) {
-		others[number++] = child("partner", cpu, true);
-		if (!others[0]) {
-			for (;;) {
-				await(there);
-				ring(back);
-			}
-		}
-	} else if (!strcmp(how, "crowd")) {
-		for (; number < CROWD; number++) {
-			crowd[number] = channel();
-			others[number] = child("crowd", cpu, true);
-			if (!others[number]) {
-				await(crowd[number]);
-				spin_until(now() + 10 * MS);
-				times->ended = now();
-				pause();
-			}
-		}
-	}
 	settle(victim);
-	for (int i = 0; i < number; i++)
-		settle(others[i]);
 	become("hog", cpu, true);
 	nap(20);
 
 	times->before = now();
 	ring(bell);
 	times->began = now();
-	if (!strcmp(how, "turns")) {
-		/* On a slow machine the kernel lets the victim run before all turns are over. */
-		for (int i = 0; !times->after && (i < TURNS || now() < times->began + length); i++) {
-			times->ended = now();
-			/* A fast machine must not fill the buffer of a trace with turns. */
-			spin_until(now() + MS / 4);
-			ring(there);
-			await(back);
-		}
-	} else if (!strcmp(how, "crowd")) {
-		for (int i = 0; i < number; i++)
-			ring(crowd[i]);
-	} else {
-		spin_until(times->began + length);
-		times->ended = now();
-	}
+	spin_until(times->began + length);
+	times->ended = now();
 	waitpid(victim, NULL, 0);
-	/* The victim must still exit, and must not wait until all these have exited. */
+	/* The victim must still exit, and must not wait until this task has exited. */
 	nap(20);
-	for (int i = 0; i < number; i++) {
-		kill(others[i], SIGKILL);
-		waitpid(others[i], NULL, 0);
-	}
 	return victim;
 }
 
@@ -208,7 +161,7 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "preempt"))
 		victim = preempt(cpu, length);
 	else
-		victim = wakeup(argv[1], cpu, length);
+		victim = wakeup(cpu, length);
 	printf("%d %d %lld %lld\n", getpid(), victim, times->ended - times->began,
 	       times->after - times->before);
 	return 0;
