@@ -5,8 +5,12 @@
 
 extern crate alloc;
 
-use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use alloc::{string::String, vec::Vec};
+use core::{
+    fmt,
+    marker::PhantomData,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use crate::engine::{
     cell::Cell,
@@ -66,6 +70,13 @@ pub fn next_random(random: &mut u64) -> u64 {
     *random
 }
 
+/// Returns what `write` writes.
+pub fn written(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+    let mut text = String::new();
+    write(&mut text).expect("a String takes all");
+    text
+}
+
 /// A binary snapshot.
 #[derive(Debug, Default)]
 pub struct Bytes(pub Vec<u8>);
@@ -106,37 +117,18 @@ pub struct Task {
     pub is_throttled: bool,
 }
 
+/// Declares methods that return the fields of their names.
+macro_rules! getters {
+    (&$self:ident: $($name:ident: $type:ty),*) => { $(fn $name(&$self) -> $type { $self.$name })* };
+    ($self:ident: $($name:ident: $type:ty),*) => { $(fn $name($self) -> $type { $self.$name })* };
+}
+
 impl view::Task for Task {
-    fn pid(self) -> i32 {
-        self.pid
-    }
-
-    fn id(self) -> u64 {
-        self.id
-    }
-
-    fn is_exiting(self) -> bool {
-        self.is_exiting
-    }
-
-    fn has_run(self) -> bool {
-        self.has_run
-    }
-
-    fn run_delay(self) -> u64 {
-        self.run_delay
-    }
-
-    fn last_queued(self) -> u64 {
-        self.last_queued
-    }
+    getters!(self: pid: i32, id: u64, is_exiting: bool, has_run: bool, is_throttled: bool);
+    getters!(self: run_delay: u64, last_queued: u64);
 
     fn is_queued(self) -> bool {
         self.is_donor || self.last_queued != 0
-    }
-
-    fn is_throttled(self) -> bool {
-        self.is_throttled
     }
 }
 
@@ -158,7 +150,7 @@ pub const fn task(pid: i32) -> Task {
 pub const IDLE: Task = task(0);
 
 /// A switch.
-pub struct Switch<'a> {
+pub struct Switch<'a, F> {
     /// The time of the switch.
     now: u64,
     /// The task that leaves the CPU.
@@ -168,48 +160,34 @@ pub struct Switch<'a> {
     /// The task that gets the CPU.
     next: Task,
     /// Finds the state of a task by its PID.
-    state: &'a dyn Fn(i32) -> &'a TaskState,
+    state: F,
+    states: PhantomData<&'a TaskState>,
 }
 
-impl<'a> Switch<'a> {
+impl<'a, F: Fn(i32) -> &'a TaskState> Switch<'a, F> {
     /// Returns a switch from `prev`, which leaves in the state `prev_state`, to `next`.
-    pub const fn new(
-        now: u64,
-        prev: Task,
-        prev_state: PrevState,
-        next: Task,
-        state: &'a dyn Fn(i32) -> &'a TaskState,
-    ) -> Self {
+    pub const fn new(now: u64, prev: Task, prev_state: PrevState, next: Task, state: F) -> Self {
         Self {
             now,
             prev,
             prev_state,
             next,
             state,
+            states: PhantomData,
         }
     }
 }
 
-impl view::Switch for Switch<'_> {
+impl<'a, F: Fn(i32) -> &'a TaskState> view::Switch for Switch<'a, F> {
     type Task = Task;
 
-    fn now(&self) -> u64 {
-        self.now
-    }
-
-    fn prev(&self) -> Task {
-        self.prev
-    }
+    getters!(&self: now: u64, prev: Task, next: Task);
 
     fn prev_state(&self) -> PrevState {
         match self.prev.pid {
             0 => PrevState::new(false, 0),
             _ => self.prev_state,
         }
-    }
-
-    fn next(&self) -> Task {
-        self.next
     }
 
     fn distance(&self, cpu: u32) -> Distance {
@@ -265,8 +243,7 @@ pub fn record_idle<S: Settings>(
     idle: &TaskState,
     observer: impl Observer,
 ) {
-    let states = |_| idle;
-    let switch = Switch::new(now, IDLE, PrevState::new(false, 0), IDLE, &states);
+    let switch = Switch::new(now, IDLE, PrevState::new(false, 0), IDLE, |_| idle);
     cpu.switch::<S>(&switch, observer);
 }
 
@@ -286,13 +263,7 @@ impl<const COUNTS_SLEEPS: bool> view::Wakeup for Wakeup<'_, COUNTS_SLEEPS> {
 
     const COUNTS_SLEEPS: bool = COUNTS_SLEEPS;
 
-    fn now(&self) -> u64 {
-        self.now
-    }
-
-    fn task(&self) -> Task {
-        self.task
-    }
+    getters!(&self: now: u64, task: Task);
 
     fn state(&self, _: i32) -> &TaskState {
         self.state

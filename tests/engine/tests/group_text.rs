@@ -21,6 +21,7 @@ use schedhist_engine::engine::{
     metric::Metric,
     switch::{in_progress::Waits, sample::Observer},
 };
+use schedhist_engine::testing::written;
 
 const NAME: &[u8] = b"/a b\\\n\xff.slice";
 const ESCAPED: &str = r"/a b\x5c\x0a\xff.slice";
@@ -44,7 +45,6 @@ fn totals(groups: &Groups, number: u32) -> GroupTotals {
 }
 
 fn line(groups: &Groups, number: u32, name: &[u8]) -> String {
-    let mut out = String::new();
     let histograms = groups.histograms(number);
     let one = GroupReading {
         group: group(number),
@@ -58,8 +58,7 @@ fn line(groups: &Groups, number: u32, name: &[u8]) -> String {
         },
         histograms,
     };
-    groups::group(&mut out, &one).expect("a String takes all");
-    out
+    written(|out| groups::group(out, &one))
 }
 
 #[test]
@@ -128,7 +127,6 @@ fn golden_in_progress() {
 
 #[test]
 fn golden_head_and_neighbour() {
-    let mut out = String::new();
     let rule = Rule::parse(b"cgroup depth 2").expect("a rule");
     let head = Head {
         time: 1 << 63,
@@ -140,9 +138,9 @@ fn golden_head_and_neighbour() {
         late: 5,
         no_memory: 5,
     };
-    groups::head(&mut out, rule, &head).expect("a String takes all");
+    let mut out = written(|out| groups::head(out, rule, &head));
     let waits = (3, u128::from(u64::MAX) + 1);
-    groups::neighbour(&mut out, group(2), group(17), waits, NAME).expect("a String takes all");
+    out += &written(|out| groups::neighbour(out, group(2), group(17), waits, NAME));
     assert_eq!(
         out,
         format!(
@@ -163,13 +161,12 @@ fn golden_head_and_neighbour() {
 
 #[test]
 fn golden_rules() {
-    let mut out = String::new();
-    groups::rules_head(&mut out).expect("a String takes all");
+    let mut out = written(groups::rules_head);
     let rule = Shown {
         name: b"web",
         text: b"comm a b*",
     };
-    groups::rule(&mut out, rule).expect("a String takes all");
+    out += &written(|out| groups::rule(out, rule));
     assert_eq!(
         out,
         "# schedhist group rules version 1\nrule web comm a b*\n"
@@ -179,12 +176,11 @@ fn golden_rules() {
 #[test]
 fn golden_histograms() {
     let example = example();
-    let mut out = String::new();
     let [oncpu, _, offcpu] = example.histograms(1);
-    for (metric, histogram) in [(GroupMetric::Oncpu, oncpu), (GroupMetric::Offcpu, offcpu)] {
-        groups::histogram(&mut out, metric, group(1), NAME, &histogram)
-            .expect("a String takes all");
-    }
+    let out = written(|out| {
+        groups::histogram(out, GroupMetric::Oncpu, group(1), NAME, &oncpu)?;
+        groups::histogram(out, GroupMetric::Offcpu, group(1), NAME, &offcpu)
+    });
     assert_eq!(
         out,
         format!(
@@ -222,17 +218,14 @@ fn golden_histograms() {
 }
 
 fn row(groups: &Groups, number: u32, neighbour: Option<&[u8]>) -> String {
-    let mut out = String::new();
     let (totals, histograms) = (totals(groups, number), groups.histograms(number));
-    groups::summary_row(&mut out, NAME, &totals, &histograms, neighbour).expect("all is taken");
-    out
+    written(|out| groups::summary_row(out, NAME, &totals, &histograms, neighbour))
 }
 
 #[test]
 fn golden_summary() {
-    let mut out = String::new();
-    groups::summary_head(&mut out, "comm", true).expect("a String takes all");
-    groups::summary_head(&mut out, Rule::None, false).expect("a String takes all");
+    let mut out = written(|out| groups::summary_head(out, "comm", true));
+    out += &written(|out| groups::summary_head(out, Rule::None, false));
     let example = example();
     out += &row(&example, 1, Some(b"the\tother"));
     out += &row(&example, 2, None);
@@ -304,9 +297,8 @@ proptest! {
 
 #[test]
 fn golden_tasks() {
-    let mut out = String::new();
-    groups::tasks_head(&mut out).expect("a String takes all");
-    groups::task(&mut out, 42, group(3), b"a \\b\n\0rest").expect("a String takes all");
+    let mut out = written(groups::tasks_head);
+    out += &written(|out| groups::task(out, 42, group(3), b"a \\b\n\0rest"));
     assert_eq!(
         out,
         "# schedhist group tasks version 1\ntask pid 42 group 3 comm a \\x5cb\\x0a\n"

@@ -18,7 +18,7 @@ use schedhist_engine::engine::idle::{
     Distance,
 };
 use schedhist_engine::engine::switch::sample::Cause;
-use schedhist_engine::testing::next_random;
+use schedhist_engine::testing::{next_random, written};
 use WaitPart::{Busy, LlcIdle, OwnIdle, RemoteIdle, Unknown, Waited};
 
 /// What a CPU did.
@@ -497,8 +497,7 @@ fn texts_name_each_part() {
         text,
         format!("{head}none\n{head}1000\nall {parts}\ncpu7 {parts}\n")
     );
-    let mut text = String::new();
-    openmetrics::long_waits(&mut text, Scope::Cpu(7), &sums).expect("a String takes all");
+    let text = written(|out| openmetrics::long_waits(out, Scope::Cpu(7), &sums));
     let family = "\n# UNIT schedhist_long_wait_busy_seconds seconds\n\
                   schedhist_long_wait_busy_seconds_total{cpu=\"7\"} 2.000000005\n";
     assert!(text.contains("schedhist_long_waits_total{cpu=\"7\"} 3\n"));

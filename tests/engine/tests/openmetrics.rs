@@ -11,7 +11,7 @@ use schedhist_engine::engine::{
     histogram::bucket::{Precision, Scheme},
     metric::{Counter, MetricSet, ShownMetric},
 };
-use schedhist_engine::testing::{records, Records};
+use schedhist_engine::testing::{records, written, Records};
 
 mod common;
 mod filled;
@@ -22,7 +22,6 @@ use parser::Parser;
 
 /// Writes a whole text, of all CPUs, or of each.
 fn text(scheme: Scheme, cpus: &[Records], each: bool) -> String {
-    let mut out = String::new();
     let scopes: Vec<(Scope, &[Records])> = if each {
         let each = |cpu: &Records| Scope::Cpu(cpu.number());
         cpus.iter()
@@ -31,33 +30,26 @@ fn text(scheme: Scheme, cpus: &[Records], each: bool) -> String {
     } else {
         vec![(Scope::All, cpus)]
     };
-    openmetrics::head(
-        &mut out,
-        "0.1.0-\"test\\",
-        scheme.precision(),
-        true,
-        MetricSet::DEFAULT,
-    )
-    .expect("a String takes all");
-    for counter in Counter::ALL {
-        openmetrics::counter_head(&mut out, counter).expect("a String takes all");
-        for (scope, cpus) in &scopes {
-            let value = cpus.iter().map(|cpu| cpu.counter(counter)).sum();
-            openmetrics::counter_sample(&mut out, counter, *scope, value)
-                .expect("a String takes all");
+    let (precision, on) = (scheme.precision(), MetricSet::DEFAULT);
+    written(|out| {
+        openmetrics::head(out, "0.1.0-\"test\\", precision, true, on)?;
+        for counter in Counter::ALL {
+            openmetrics::counter_head(out, counter)?;
+            for (scope, cpus) in &scopes {
+                let value = cpus.iter().map(|cpu| cpu.counter(counter)).sum();
+                openmetrics::counter_sample(out, counter, *scope, value)?;
+            }
         }
-    }
-    openmetrics::outliers(&mut out, u64::MAX, 7).expect("a String takes all");
-    for shown in ShownMetric::ALL {
-        openmetrics::histogram_head(&mut out, shown).expect("a String takes all");
-        for (scope, cpus) in &scopes {
-            let snapshot = parts_of(scheme, *cpus, shown.parts);
-            openmetrics::histogram_samples(&mut out, shown, *scope, &snapshot)
-                .expect("a String takes all");
+        openmetrics::outliers(out, u64::MAX, 7)?;
+        for shown in ShownMetric::ALL {
+            openmetrics::histogram_head(out, shown)?;
+            for (scope, cpus) in &scopes {
+                let snapshot = parts_of(scheme, *cpus, shown.parts);
+                openmetrics::histogram_samples(out, shown, *scope, &snapshot)?;
+            }
         }
-    }
-    openmetrics::end(&mut out).expect("a String takes all");
-    out
+        openmetrics::end(out)
+    })
 }
 
 /// Parses the samples of a text: the name with the labels, and the value.

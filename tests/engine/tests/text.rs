@@ -16,7 +16,7 @@ use schedhist_engine::engine::{
     outlier::log::{Culprit, Outlier, CULPRITS},
     switch::sample::{Cause, Sample},
 };
-use schedhist_engine::testing::unescaped;
+use schedhist_engine::testing::{unescaped, written};
 
 const ONCPU: ShownMetric = ShownMetric::ALL[0];
 const IDLE: ShownMetric = ShownMetric::ALL[7];
@@ -29,9 +29,7 @@ fn example() -> Snapshot<Vec<u64>> {
 }
 
 fn histogram(shown: ShownMetric, scope: Scope, snapshot: &Snapshot<Vec<u64>>) -> String {
-    let mut out = String::new();
-    text::histogram(&mut out, shown, scope, snapshot).expect("a String takes all");
-    out
+    written(|out| text::histogram(out, shown, scope, snapshot))
 }
 
 #[test]
@@ -81,16 +79,16 @@ fn golden_empty_histogram() {
 
 #[test]
 fn golden_summary() {
-    let mut out = String::new();
     let counter = |counter: Counter| match counter {
         Counter::Switches => 12,
         Counter::StartUnseen => 2,
         _ => 5,
     };
-    text::summary_head(&mut out, Scope::All, true, counter).expect("a String takes all");
-    text::summary_row(&mut out, ONCPU, &example()).expect("a String takes all");
-    let empty = snapshot_of(example().scheme(), &[]);
-    text::summary_row(&mut out, IDLE, &empty).expect("a String takes all");
+    let out = written(|out| {
+        text::summary_head(out, Scope::All, true, counter)?;
+        text::summary_row(out, ONCPU, &example())?;
+        text::summary_row(out, IDLE, &snapshot_of(example().scheme(), &[]))
+    });
     let expected = "\
 # schedhist summary version 1, cpu all, enabled
 switches 12  voluntary 5  involuntary 5  start_unseen 2  to_idle 5  wait_unseen 5  untracked 5  \
@@ -112,8 +110,7 @@ fn a_quantile_is_not_cut_to_an_older_maximum() {
     let scheme = example().scheme();
     let cpu = cpu_of(scheme, &[5]);
     cpu.buckets(Metric::Oncpu)[scheme.index(1_000_000)].add(1);
-    let mut out = String::new();
-    text::summary_row(&mut out, ONCPU, &snapshot_of(scheme, &[cpu])).expect("a String takes all");
+    let out = written(|out| text::summary_row(out, ONCPU, &snapshot_of(scheme, &[cpu])));
     let words: Vec<_> = out.split_whitespace().take(9).collect();
     // The upper bound of the bucket of a million ns.
     let expected = [
@@ -132,10 +129,10 @@ fn golden_status() {
 
 /// The head, and then the outlier.
 fn outlier(cpu: u32, outlier: &Outlier, culprits: &[Culprit]) -> String {
-    let mut out = String::new();
-    text::outliers_head(&mut out).expect("a String takes all");
-    text::outlier(&mut out, cpu, outlier, culprits).expect("a String takes all");
-    out
+    written(|out| {
+        text::outliers_head(out)?;
+        text::outlier(out, cpu, outlier, culprits)
+    })
 }
 
 #[test]

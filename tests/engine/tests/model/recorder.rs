@@ -25,6 +25,7 @@ use schedhist_engine::engine::{
         sample::{Observer, Sample, Side},
         switch_out::PrevState,
         task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState as State},
+        view,
     },
 };
 use schedhist_engine::testing::{self, new_records, record_switch, Switch, Wakeup};
@@ -579,7 +580,7 @@ impl Recorder {
 fn record(
     (records, metrics): (&Cpu<Vec<Cell>>, MetricSet),
     groups: Option<&mut CpuGroups>,
-    switch: &Switch<'_>,
+    switch: &impl view::Switch,
     observer: impl Observer,
 ) {
     match groups {
