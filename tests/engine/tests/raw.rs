@@ -6,9 +6,8 @@
 use std::{
     collections::BTreeSet,
     env, fs,
-    io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Output},
     rc::Rc,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
@@ -293,7 +292,7 @@ fn groups_are_more_records() {
     assert_eq!((early.online(), early.enabled), (None, true));
     let found = decoder::groups(&bytes.0).expect("it is whole");
     let found = found.expect("tasks are grouped");
-    let by_c = printed(&mut Command::new(c_reader("raw-reader-groups")), &bytes.0);
+    let by_c = printed(&c_reader("raw-reader-groups"), &bytes.0);
     let mut wanted = listing::of_snapshot(&snapshot);
     wanted.extend(listing::of_groups(&found));
     assert_eq!(listing::printed(&by_c), wanted);
@@ -541,63 +540,36 @@ fn count(snapshot: &decoder::Snapshot) -> u64 {
     buckets.map(|(_, count)| count).sum()
 }
 
-/// Returns the top of the tree.
-fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+/// Runs a reader on `input`.
+fn run(reader: &Path, input: &[u8]) -> Output {
+    let file = reader.with_extension("raw");
+    fs::write(&file, input).expect("it is writable");
+    let stdin = fs::File::open(file).expect("it is there");
+    Command::new(reader).stdin(stdin).output().expect("it runs")
 }
 
-/// Runs `command` on `input`.
-fn run(command: &mut Command, input: &[u8]) -> Output {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    // The command may end before it has read all its input.
-    let writer = thread::spawn({
-        let input = input.to_vec();
-        move || drop(stdin.write_all(&input))
-    });
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("it does not panic");
-    output
-}
-
-/// Runs `command` on `input`, asserts that it succeeds, and returns its output.
-fn printed(command: &mut Command, input: &[u8]) -> String {
-    let output = run(command, input);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+/// Runs a reader on `input`, asserts that it succeeds, and returns its output.
+fn printed(reader: &Path, input: &[u8]) -> String {
+    let output = run(reader, input);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// Compiles the program that `raw_reader.py` makes from the header, without a warning.
 fn c_reader(name: &str) -> PathBuf {
     let reader = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let header = top().join("include/uapi/schedhist_raw.h");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/raw_reader.py");
-    let made = Command::new(script).arg(header).output().expect("it runs");
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../include/uapi");
+    let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/raw_reader.py"))
+        .arg(format!("{include}/schedhist_raw.h"))
+        .output()
+        .expect("it runs");
     assert!(made.status.success());
     let source = reader.with_extension("c");
     fs::write(&source, made.stdout).expect("it is writable");
-    let strict = [
-        "-std=c11",
-        "-Wall",
-        "-Wextra",
-        "-pedantic",
-        "-Werror",
-        "-O1",
-    ];
     let compiled = Command::new(env::var("CC").unwrap_or_else(|_| "cc".into()))
-        .args(strict)
-        .arg("-I")
-        .arg(top().join("include/uapi"))
-        .arg("-o")
+        .args("-std=c11 -Wall -Wextra -pedantic -Werror -O1".split(' '))
+        .args(["-I", include, "-o"])
         .args([&reader, &source])
         .status();
     assert!(compiled.expect("there is a C compiler").success());
@@ -608,7 +580,7 @@ fn c_reader(name: &str) -> PathBuf {
 #[test]
 fn header_says_how_it_is() {
     let reader = c_reader("raw-reader");
-    let printed = |data: &[u8]| printed(&mut Command::new(&reader), data);
+    let printed = |data: &[u8]| printed(&reader, data);
     for bits in Precision::MIN..=Precision::MAX {
         let scheme = Scheme::new(Precision::new(bits).expect("within bounds"));
         let cpus = three_busy_cpus(scheme);
@@ -639,8 +611,7 @@ fn header_says_how_it_is() {
             assert!(other.lines().any(|found| found == line), "{line}: {other}");
         }
         assert_eq!(printed(&add(&data, &[u64::MAX, 0])), text);
-        assert!(!run(&mut Command::new(&reader), &data[..data.len() - 8])
-            .status
-            .success());
+        let cut_off = run(&reader, &data[..data.len() - 8]);
+        assert!(!cut_off.status.success());
     }
 }
