@@ -82,9 +82,9 @@ test:
 	@tests/run $(if $(KERNEL),--kernel $(KERNEL))
 
 ## test-matrix  run all guest tests on all kernels, stock and our own; ends with a table (KERNELS=)
-#              Unless KERNELS= is given, first tests the engine under AddressSanitizer, and what of the test bed takes long.
+#              Unless KERNELS= is given, first tests what of the test bed takes long.
 test-matrix:
-	$(if $(KERNELS),,@scripts/bed/root -- tests/engine/run sanitize all && tests/bed/run arm64 next)
+	$(if $(KERNELS),,@tests/bed/run arm64 next)
 	@tests/matrix $(KERNELS)
 
 ## test-next   build for the kernel that Debian experimental or TREE= has, and say what broke
