@@ -423,7 +423,19 @@ impl<'a> GroupWindow<'a> {
         let mut all = Distribution::new(self.new.scheme);
         for metric in metrics {
             let new = self.new.distribution(group, *metric);
-            let since = old.and_then(|old| new.since(&self.new.distribution(old, *metric)));
+            let since = old.and_then(|old| {
+                let mut since = new.since(&self.new.distribution(old, *metric))?;
+                let max = |group: &Group| group.samples[*metric as usize].max;
+                // A sample that is in no histogram may be the greatest.
+                if since.max != Max::None && self.not_in_histogram(group, &[*metric]) != 0 {
+                    let later = match max(group) > max(old) {
+                        true => Max::Exact,
+                        false => Max::AtMost,
+                    };
+                    since.extend_max(later(max(group)), None);
+                }
+                Some(since)
+            });
             all.merge(&since.unwrap_or(new));
         }
         all

@@ -83,7 +83,15 @@ impl Limit {
             self.figure(&all)
         };
         let longest = with(samples.scheme.index(max), Max::AtMost(max));
-        let shortest = with(0, samples.max);
+        // A bound of the maximum may be that of a sample that is lost.
+        let highest = samples.buckets().last();
+        let shortest = with(
+            0,
+            match highest {
+                Some((bounds, _)) if !samples.max.is_exact() => Max::AtMost(bounds.upper),
+                _ => samples.max,
+            },
+        );
         match (longest, shortest) {
             (Ok((value, true)), _) => Ok((value, true)),
             (_, Ok((value, false))) => Ok((value, false)),

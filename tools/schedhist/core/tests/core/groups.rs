@@ -257,6 +257,26 @@ fn waits_of_a_group_in_an_interval() {
     assert_eq!(since(Some(&old), &anew), (7, 7, 0, 0));
 }
 
+/// A wait that is in no histogram may be the longest of an interval.
+#[test]
+fn the_longest_wait_without_histogram() {
+    let with_max = |waits, in_histogram, max| {
+        let mut groups = one_group("/a", waits, in_histogram);
+        groups.groups[0].samples[GroupMetric::Runq as usize].max = max;
+        groups
+    };
+    let max = |old, new: &raw::Groups| {
+        let between = GroupWindow::new(Some(old), new);
+        let samples = between.samples(&new.groups[0], &[GroupMetric::Runq]);
+        samples.max
+    };
+    let old = with_max(5, 5, 100);
+    assert_eq!(max(&old, &with_max(7, 7, 100)), Max::AtMost(1));
+    assert_eq!(max(&old, &with_max(8, 7, 100)), Max::AtMost(100));
+    assert_eq!(max(&old, &with_max(8, 7, 500)), Max::Exact(500));
+    assert_eq!(max(&old, &with_max(6, 5, 500)), Max::None);
+}
+
 /// Samples in no histogram may be longer than a limit, but not than the longest of all.
 #[test]
 fn a_limit_of_a_group_without_histogram() {
