@@ -59,7 +59,11 @@ pub fn comm(worst: &Worst) -> String {
 
 /// Returns the length of an interval's window in words.
 pub fn span(interval: &Interval) -> String {
-    match interval.window.span {
+    span_text(interval.window.span)
+}
+
+pub fn span_text(ns: Option<u64>) -> String {
+    match ns {
         None => "since the module was loaded".to_owned(),
         Some(ns) => format!("in {}", Unit::Fitting.text(Some(ns))),
     }

@@ -88,6 +88,38 @@ fn limits() {
     }
 }
 
+/// If `group_by` is written meanwhile, what is told of groups is since then.
+#[test]
+fn grouped_anew() {
+    let folder = Folder::new("check-anew");
+    fs::create_dir_all(folder.join("m")).unwrap();
+    folder.put("limits", "runq.p50 of web.service < 1ms\n");
+    let mut machine = Machine::new(2, 5, 3);
+    for name in ["first", "last"] {
+        machine.run(100);
+        let mut groups = Groups::new(GROUPS, GROUP_RUNQ);
+        groups.since = machine.now - 5_000;
+        machine.groups = Some(groups);
+        folder.put(name, machine.raw());
+    }
+    for (words, wanted) in [
+        ("check limits 0.01", "1ms: 590us\n"),
+        ("groups 0.01 1", "in 5.00us\n"),
+        ("groups 0.01 1 -j", "\"span_ns\":5000,"),
+    ] {
+        // Who reads the FIFO has opened it before it is replaced.
+        let script = format!(
+            "mkfifo m/raw; \"$0\" --dir m {words} & exec 3> m/raw; cp last l; mv l m/raw; \
+             cat first >&3; exec 3>&-; wait; rm m/raw"
+        );
+        let output = folder.shell(&script).output().unwrap();
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert!(text.contains(wanted), "{words}: {text}");
+        let note = "tasks were grouped anew: since then";
+        assert!((text + &said(&output)).contains(note), "{words}");
+    }
+}
+
 /// No trouble has the status of a limit that is broken.
 #[test]
 fn trouble() {

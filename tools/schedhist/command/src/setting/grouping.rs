@@ -48,6 +48,9 @@ const OF_GROUP: u64 = 1024;
 /// What to do if there are not enough groups.
 pub const MORE_GROUPS: &str = "schedhist ctl group_limit N, then write group_by anew";
 
+/// What is said of an interval of groups in which `group_by` was written.
+pub const ANEW: &str = "tasks were grouped anew: since then";
+
 /// What is said of samples of a group, with the reason.
 pub const NO_HISTOGRAM: &str = "are in no histogram: a group gets these a moment after its first \
      task has run, unless their memory is used up, as schedhist doctor tells";

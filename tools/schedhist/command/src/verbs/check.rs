@@ -11,6 +11,7 @@ use crate::{
     error::{verdict, At, Error, Result},
     output::print,
     recordings::reader::{self, no_interval},
+    setting::grouping::ANEW,
     source::Source,
     sys::Waiter,
     table::Cell,
@@ -143,11 +144,15 @@ fn live(
         }
     };
     let groups = groups.as_ref().map(|(old, new)| (old.as_ref(), new));
+    let is_anew = groups.is_some_and(|(old, new)| old.is_some_and(|old| !new.are_of(old)));
     let samples = Samples {
         windows: &[interval.window],
         groups: groups.into_iter().collect(),
         are_recorded: false,
     };
     *notes = interval.notes;
+    if is_anew {
+        notes.push(ANEW.to_owned());
+    }
     Ok(limits.iter().map(|limit| limit.judge(&samples)).collect())
 }

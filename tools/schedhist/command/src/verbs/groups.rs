@@ -19,7 +19,7 @@ use crate::{
     options::{Form, Style},
     output::{print, WIDTH},
     render,
-    setting::grouping::{MORE_GROUPS, NO_HISTOGRAM},
+    setting::grouping::{ANEW, MORE_GROUPS, NO_HISTOGRAM},
     source::{each_interval, Interval, Reading, Source},
     table::{self, Cell, Column, Table},
 };
@@ -55,10 +55,16 @@ pub fn groups(args: &cli::Groups, source: &Source) -> Result {
     let style = Style::new(&args.style);
     let mut is_headed = false;
     let mut show = |old: Option<&Groups>, groups: &Groups, span: &str, interval: &Interval| {
+        let between = GroupWindow::new(old, groups);
+        let is_anew = old.is_some_and(|old| !groups.are_of(old));
         let shown = Shown {
-            between: GroupWindow::new(old, groups),
+            span: match is_anew {
+                true => render::span_text(between.span),
+                false => span.to_owned(),
+            },
+            is_anew,
+            between,
             groups,
-            span,
             interval,
             args,
             style: &style,
@@ -91,7 +97,9 @@ const NAME: usize = 14;
 struct Shown<'a> {
     between: GroupWindow<'a>,
     groups: &'a Groups,
-    span: &'a str,
+    span: String,
+    /// Whether the groups began in the interval.
+    is_anew: bool,
     interval: &'a Interval,
     args: &'a cli::Groups,
     style: &'a Style,
@@ -112,6 +120,7 @@ impl Shown<'_> {
             table.after.push(format!("... and {more} more: --rows"));
         }
         table.notes.extend(self.interval.notes.iter().cloned());
+        table.notes.extend(self.is_anew.then(|| ANEW.to_owned()));
         let is_wanted = |name: &str| matches!(name, "runq" | "oncpu");
         table
             .notes
@@ -140,7 +149,12 @@ impl Shown<'_> {
     fn table<'b, R>(&'b self, what: &str, schema: &'static str, rows: Vec<R>) -> Table<'b, R> {
         let columns = vec![
             Column::new("unix_ns", |_| self.interval.unix_ns.into()),
-            Column::new("span_ns", |_| Cell::time(self.interval.window.span)),
+            Column::new("span_ns", |_| {
+                Cell::time(match self.is_anew {
+                    true => self.between.span,
+                    false => self.interval.window.span,
+                })
+            }),
             Column::json("rule", |_| Cell::from(&self.groups.rule)),
         ];
         let mut table = Table::new(schema, columns, rows);
