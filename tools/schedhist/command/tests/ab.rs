@@ -142,9 +142,14 @@ fn refusals() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     // A signal that ends a run ends all of them.
     folder.put("m/raw", fs::read(folder.join("raw.1")).unwrap());
-    let script =
-        "\"$0\" ab --dir m -- sh -c 'echo >> begun; kill -TERM $PPID; exec sleep 60' -- true";
-    let output = folder.shell(script).output().unwrap();
-    assert_eq!(output.status.code(), Some(143), "{}", said(&output));
-    assert_eq!(folder.read("begun"), "\n");
+    for (trap, status) in [(":", 143), ("trap \"exit 0\" TERM", 2)] {
+        let script = format!(
+            "\"$0\" ab --dir m -- sh -c '{trap}; echo >> begun; kill -TERM $PPID; \
+             while :; do sleep .1; done' -- true"
+        );
+        let output = folder.shell(&script).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{}", said(&output));
+        assert_eq!(folder.read("begun"), "\n");
+        fs::remove_file(folder.join("begun")).unwrap();
+    }
 }

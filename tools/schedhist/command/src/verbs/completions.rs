@@ -88,7 +88,8 @@ fn status(verb: &str) -> &'static str {
         }
         "ab" => {
             "That of diff: 2 also if a command fails. 127 or 126 if one cannot be executed.\n\
-             If a signal ends ab, that of the command, such as 128 plus the signal."
+             If a signal ends ab, that of the command if it is above 128, such as 128 plus\n\
+             the signal, or else 2."
         }
         "check" => {
             "0, or 1 if a limit is not kept; 2 for wrong usage or a failure, and if it cannot\n\

@@ -101,7 +101,9 @@ fn once(job: &Job<'_>, what: &str) -> Result<Run> {
     match (sys::exit_status(outcome.status), outcome.run) {
         (status, _) if outcome.is_over => {
             let why = "ended by a signal: there is nothing to compare";
-            Err(Error::new(why).with_kind(Kind::Status(status.max(1))))
+            // No status of `diff` for what was not compared.
+            let status = if status > 128 { status } else { 2 };
+            Err(Error::new(why).with_kind(Kind::Status(status)))
         }
         (0, Some(run)) => Ok(run),
         (0, None) => Err(refuse("the module could not be read".to_owned())),
