@@ -66,22 +66,10 @@ kdir_empty_name() {
 	says "KDIR is empty" "for the running kernel: make"
 }
 
-kdir_missing() {
-	kdir=/lib/modules/$kdir_newest.99-none/build
-	kdir_refuses "there is no such folder" "the headers of $kdir_newest.99-none are not installed" \
-		"apt-get install linux-headers-$kdir_newest.99-none" "make run"
-}
-
 kdir_nowhere() {
 	kdir=/nonexistent
 	kdir_refuses "there is no such folder" "make KDIR=" "make run"
 	[[ $said != *apt-get* ]] || { echo "it named a package"; return 1; }
-}
-
-kdir_empty() {
-	kdir=$work/empty
-	mkdir -p "$kdir"
-	kdir_refuses "not the build folder of a configured kernel" "make modules_prepare"
 }
 
 kdir_space() {
@@ -128,11 +116,6 @@ kdir_old() {
 	[[ $said != *"linux-headers-$1"* ]] || { echo "it asked for headers of $1"; return 1; }
 }
 
-kdir_old_missing() {
-	kdir=/lib/modules/6.1.3-amd64/build
-	kdir_old 6.1.3-amd64
-}
-
 # What crates are built from, and the layout of structures.
 has_library() {
 	export RUST_LIB_SRC=$work/library
@@ -159,9 +142,10 @@ kdir_no_release() {
 	kdir_refuses "its version is not known" "make modules_prepare"
 }
 
-kdir_without() {
-	sed -i "s/^CONFIG_$1=y/# CONFIG_$1 is not set/" "$kdir/include/config/auto.conf"
-	kdir_refuses "${2:-built without CONFIG_$1}" "make run"
+# kdir_edited SCRIPT TEXT...: a configuration that is changed by a sed script is refused.
+kdir_edited() {
+	sed -i "$1" "$kdir/include/config/auto.conf"
+	kdir_refuses "${@:2}" "make run"
 }
 
 # Integers have the same types in C and in Rust only with that option.
@@ -170,12 +154,6 @@ kdir_cfi() {
 	kdir_refuses "built with CONFIG_CFI, and without CONFIG_CFI_ICALL_NORMALIZE_INTEGERS" "make run"
 	echo CONFIG_CFI_ICALL_NORMALIZE_INTEGERS=y >> "$kdir/include/config/auto.conf"
 	kdir_accepts
-}
-
-# Only its C compiler knows where the members of structures are.
-kdir_randstruct() {
-	echo CONFIG_RANDSTRUCT=y >> "$kdir/include/config/auto.conf"
-	kdir_refuses "built with CONFIG_RANDSTRUCT" "make run"
 }
 
 kdir_clang() {
@@ -213,21 +191,16 @@ glue_refuses() {
 	says "$1"
 }
 
-glue_without() { glue_refuses "CONFIG_$1" "/^CONFIG_$1=y/d"; }
-
-kdir_old_rt() {
-	echo CONFIG_PREEMPT_RT=y >> "$kdir/include/config/auto.conf"
-	kdir_refuses "a PREEMPT_RT kernel before Linux 7.0" "probes with preemption off" "make run"
+# rustc_is COMMAND TEXT...: a compiler that does nothing but this command is refused.
+rustc_is() {
+	printf '#!/bin/sh\n%s\n' "$1" > "$work/bin/rustc"
+	kdir_refuses "${@:2}"
 }
 
 # With headers as Debian ships them, the rustc that compiles the module compiles the crates, too.
 kdir_no_crates() {
 	rm "$kdir/rust/libkernel.rmeta"
-	cat > "$work/bin/rustc" <<- END
-		#!/bin/sh
-		[ "\$1" = --print ] && echo "$work/sysroot" || echo "rustc $1 (test)"
-	END
-	kdir_refuses "$2"
+	rustc_is "[ \"\$1\" = --print ] && echo '$work/sysroot' || echo 'rustc $1 (test)'" "$2"
 }
 
 kdir_no_core() {
@@ -239,16 +212,6 @@ kdir_no_core() {
 kdir_stable() {
 	run 0 scripts/bed/root -- scripts/check-kdir "/lib/modules/$(scripts/bed/kernel "$1")/build"
 	[[ -z $said ]]
-}
-
-kdir_other_rustc() {
-	printf '#!/bin/sh\necho "rustc 1.99.0 (test)"\n' > "$work/bin/rustc"
-	kdir_refuses "built with rustc 1." "but $work/bin/rustc is rustc 1.99.0 (test)" "make RUSTC="
-}
-
-kdir_dead_rustc() {
-	printf '#!/bin/sh\nexit 1\n' > "$work/bin/rustc"
-	kdir_refuses "but $work/bin/rustc is a program that does not run"
 }
 
 kdir_no_tools() {
@@ -300,43 +263,41 @@ check kdir/linked kdir kdir_linked
 check kdir/quotes kdir kdir_quotes
 check kdir/candidate kdir_of "$kdir_newest.0-rc7-amd64" kdir_accepts
 check kdir/empty-name kdir_empty_name
-check kdir/missing kdir_missing
+kdir=/lib/modules/$kdir_newest.99-none/build check kdir/missing kdir_refuses "there is no such folder" \
+	"the headers of $kdir_newest.99-none are not installed" "apt-get install linux-headers-$kdir_newest.99-none" "make run"
 check kdir/nowhere kdir_nowhere
-check kdir/empty kdir_empty
+kdir=$work check kdir/empty kdir_refuses "not the build folder of a configured kernel" "make modules_prepare"
 check kdir/space kdir_space
 check kdir/tree-space kdir kdir_tree_space
 check kdir/old kdir_of 6.1.1-amd64 kdir_old 6.1.1-amd64
-check kdir/old-missing kdir_old_missing
+kdir=/lib/modules/6.1.3-amd64/build check kdir/old-missing kdir_old 6.1.3-amd64
 check kdir/new kdir_of 99.1.2-amd64 kdir_untested 99.1.2-amd64
 check kdir/between kdir_of 6.13.1-amd64 kdir_untested 6.13.1-amd64
 check kdir/of-others kdir_of "$kdir_newest.0-1.el11.x86_64" kdir_untested "$kdir_newest.0-1.el11.x86_64"
 check kdir/utsrelease kdir_of - kdir_utsrelease
 check kdir/no-release kdir_of - kdir_no_release
-check kdir/old-rt kdir_of 6.12.1-amd64 kdir_old_rt
+check kdir/old-rt kdir_of 6.12.1-amd64 kdir_edited '1i CONFIG_PREEMPT_RT=y' \
+	"a PREEMPT_RT kernel before Linux 7.0" "probes with preemption off"
 check kdir/no-core kdir kdir_no_core
 check kdir/old-rustc kdir kdir_no_crates 1.84.1 "rustc must be 1.85 or later"
 check kdir/new-rustc kdir kdir_no_crates 1.97.1 "rustc must be older than 1.93 for this kernel"
 check kdir/stable kdir_stable 6.12
-check kdir/no-debugfs kdir kdir_without DEBUG_FS
-check kdir/no-sched-info kdir kdir_without SCHED_INFO
-check kdir/no-cgroups kdir kdir_without CGROUPS
-check kdir/no-smp kdir kdir_without SMP
-check kdir/no-tracing kdir kdir_without TRACING
+for option in DEBUG_FS SCHED_INFO CGROUPS SMP TRACING; do
+	check "kdir/no-$option" kdir kdir_edited "/^CONFIG_$option=y/d" "built without CONFIG_$option"
+	check "kdir/glue-no-$option" kdir glue_refuses "CONFIG_$option" "/^CONFIG_$option=y/d"
+done
 check kdir/cfi kdir kdir_cfi CFI
-check kdir/randstruct kdir kdir_randstruct
+# Only its C compiler knows where the members of structures are.
+check kdir/randstruct kdir kdir_edited '1i CONFIG_RANDSTRUCT=y' "built with CONFIG_RANDSTRUCT"
 check kdir/glue-randstruct kdir glue_refuses CONFIG_RANDSTRUCT '1i CONFIG_RANDSTRUCT=y'
 check kdir/clang kdir kdir_clang
 check kdir/old-crates kdir_of 6.12.1-amd64 kdir_old_crates
 check kdir/cfi-clang kdir kdir_cfi CFI_CLANG
-check kdir/glue-no-smp kdir glue_without SMP
-check kdir/glue-no-tracing kdir glue_without TRACING
-check kdir/glue-no-debugfs kdir glue_without DEBUG_FS
-check kdir/glue-no-sched-info kdir glue_without SCHED_INFO
-check kdir/glue-no-cgroups kdir glue_without CGROUPS
 check kdir/glue-other-machine kdir glue_refuses "x86_64 and arm64 only" /^CONFIG_X86_64=y/d
-check kdir/other-machine kdir kdir_without X86_64 "runs on x86_64 and arm64 only"
-check kdir/other-rustc kdir kdir_other_rustc
-check kdir/dead-rustc kdir kdir_dead_rustc
+check kdir/other-machine kdir kdir_edited /^CONFIG_X86_64=y/d "runs on x86_64 and arm64 only"
+check kdir/other-rustc kdir rustc_is "echo 'rustc 1.99.0 (test)'" \
+	"built with rustc 1." "but $work/bin/rustc is rustc 1.99.0 (test)" "make RUSTC="
+check kdir/dead-rustc kdir rustc_is "exit 1" "but $work/bin/rustc is a program that does not run"
 check kdir/no-tools kdir kdir_no_tools
 check kdir/usage kdir_usage
 check kdir/make make_refuses "there is no such folder" KDIR=/nonexistent
