@@ -50,8 +50,8 @@ pub(crate) fn identity(side: Side) -> Identity {
     }
 }
 
-/// Returns the count and the nanoseconds of each neighbour, by its number. One that was renamed may be
-/// there several times.
+/// Returns the count and the nanoseconds of each neighbour, by its number. One that was renamed may
+/// be there several times.
 pub(crate) fn neighbours(records: &GroupRecords) -> BTreeMap<u32, (u64, u64)> {
     let mut sums = BTreeMap::new();
     for (group, count, ns) in records.neighbours() {
