@@ -138,4 +138,13 @@ fn mixed() {
         assert_eq!(limited(&folder, words).status.code(), Some(2), "{words}");
     }
     assert_eq!(limited(&folder, "report -i empty").status.code(), Some(1));
+    // A recording that cannot be read is not left out, even if its head is damaged, too.
+    let mut bytes = fs::read(folder.join("all/3")).unwrap();
+    (bytes[2], bytes[8]) = (0, 2);
+    fs::write(folder.join("all/3"), bytes).unwrap();
+    for (words, status) in [("report -i all", 1), ("diff all more runq", 2)] {
+        let output = limited(&folder, words);
+        assert_eq!(output.status.code(), Some(status), "{words}");
+        assert!(support::said(&output).contains("all/3: "), "{output:?}");
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -27,12 +27,13 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             all.push(path.clone());
             continue;
         }
-        let entries = fs::read_dir(path).at(path)?;
-        let found = entries
-            .map(|entry| Ok(entry?.path()))
-            .collect::<io::Result<_>>();
-        let mut found: Vec<PathBuf> = found.at(path)?;
-        found.retain(|file| file.is_file() && reader::is_recording(file));
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path).at(path)? {
+            let file = entry.at(path)?.path();
+            if file.is_file() && reader::is_recording(&file)? {
+                found.push(file);
+            }
+        }
         found.sort_unstable();
         if found.is_empty() {
             return Err(Error::at(path, "there is no recording in this folder"));

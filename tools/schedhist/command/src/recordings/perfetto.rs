@@ -4,7 +4,7 @@
 
 use std::{fs, io::Read, path::Path};
 
-use schedhist_core::recording::file::{Player, MAGIC};
+use schedhist_core::recording::file::{is_recording, MAGIC};
 use schedhist_perfetto::{counters::Counters, events};
 
 use crate::{
@@ -24,8 +24,7 @@ pub fn perfetto(input: &Path, when: &When, out: &Path) -> Result<u8> {
         .take(magic)
         .read_to_end(&mut begin)
         .at(input)?;
-    let is_recording = begin.starts_with(&MAGIC[..8]) || Player::new(&begin[..]).is_ok();
-    let (bytes, lost) = if is_recording {
+    let (bytes, lost) = if is_recording(&begin) {
         recording(input, when)?
     } else {
         if let Some(option) = when.option() {

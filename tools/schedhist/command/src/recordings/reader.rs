@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeSet,
     fs::{self, File},
+    io::{ErrorKind::NotFound, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -15,7 +16,7 @@ use schedhist_core::{
     raw::Groups,
     recording::{
         course::Course,
-        file::{Item, Lost, Player, TimedSnapshot},
+        file::{self, Item, Lost, Player, TimedSnapshot},
     },
     text::{self, Outlier, Pairs},
     window::Window,
@@ -176,8 +177,14 @@ pub struct Reader {
     pub lost: Losses,
 }
 
-pub fn is_recording(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| Player::new(file).is_ok())
+/// Returns whether a file is a recording, even of another version. One that was moved away
+/// meanwhile is none.
+pub fn is_recording(path: &Path) -> Result<bool> {
+    let mut begin = Vec::new();
+    match File::open(path).and_then(|file| file.take(8).read_to_end(&mut begin)) {
+        Err(why) if why.kind() == NotFound => Ok(false),
+        read => read.at(path).map(|_| file::is_recording(&begin)),
+    }
 }
 
 fn player(path: &Path) -> Result<Player<File>> {

@@ -19,6 +19,13 @@ use crate::{
 /// The first bytes of a recording: magic and version.
 pub const MAGIC: [u8; 16] = *b"SCHDHREC\x01\0\0\0\0\0\0\0";
 
+/// Returns whether a file that begins so is a recording, even of another version. A single byte may
+/// be damaged.
+pub fn is_recording(begin: &[u8]) -> bool {
+    let right = begin.iter().zip(&MAGIC[..8]).filter(|(a, b)| a == b);
+    right.count() >= 7
+}
+
 /// The length of a chunk's head: type, length of its contents, checksum, each with 32 bits.
 const HEAD: usize = 12;
 
