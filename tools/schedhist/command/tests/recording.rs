@@ -3,8 +3,9 @@
 //! Recordings that are damaged, or in two files, or whose wall clock steps; full disks.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::Write,
+    ops::RangeInclusive,
     path::Path,
     process::{Child, Command, Output, Stdio},
     thread,
@@ -15,9 +16,10 @@ use nix::{
     sys::{
         ptrace,
         signal::{kill, Signal},
+        stat::Mode,
         wait::{waitpid, WaitPidFlag, WaitStatus},
     },
-    unistd::Pid,
+    unistd::{mkfifo, Pid},
 };
 use schedhist_core::{
     engine,
@@ -512,55 +514,101 @@ fn changed_clocks() {
     }
 }
 
+/// Writes a file of a ring, of the snapshots of these seconds.
+fn ring_file(path: &Path, info: &str, seconds: RangeInclusive<u64>) -> Recorder<File> {
+    let mut recorder = recorder(path, info);
+    let mut machine = sim::Machine::new(2, 5, 3);
+    for i in 1..=*seconds.end() {
+        machine.run(5);
+        machine.now = i * SECOND;
+        if seconds.contains(&i) {
+            support::record(&mut recorder, &machine.raw(), i);
+        }
+    }
+    recorder
+}
+
 /// Both files of a ring have the snapshot between them. No interval is missing if the first file
-/// ends with a gap, or is cut off, after it, or the head of the second one is damaged: then that
-/// begins a part.
+/// ends with a gap, or is cut off, after it, or a head is damaged: then that begins a part.
 #[test]
 fn a_ring_with_a_gap() {
     let folder = Folder::new("ring-gap");
-    let mut machine = sim::Machine::new(2, 5, 3);
-    let mut snapshots = Vec::new();
-    for i in 1..=6 {
-        machine.run(5);
-        machine.now = i * SECOND;
-        snapshots.push((i, machine.raw()));
-    }
-    let write = |name: &str, info: &str, of: &[(u64, Vec<u8>)]| {
-        let mut recorder = recorder(&folder.join(name), info);
-        for (unix_ns, bytes) in of {
-            support::record(&mut recorder, bytes, *unix_ns);
-        }
-        recorder
+    let write = |name: &str, info: &str, seconds| ring_file(&folder.join(name), info, seconds);
+    let spans = |about: &str, is_right: bool| {
+        let output = folder.run("report -i data -e -j oncpu");
+        let (out, err) = said(&output);
+        assert_eq!(output.status.success(), is_right, "{about}: {err}");
+        (numbers(&histograms(&out), "span_ns"), err)
     };
-    write("data", "follows_unix_ns 7\n", &snapshots[2..]);
+    write("data", "follows_unix_ns 7\n", 3..=6);
     let whole = fs::read(folder.join("data")).unwrap();
     for end in ["whole", "gap", "cut"] {
-        let mut recorder = write("data.1", "begun_unix_ns 7\n", &snapshots[..3]);
+        let mut recorder = write("data.1", "begun_unix_ns 7\n", 1..=3);
         match end {
             "gap" => recorder.mark("gap: it was asleep").unwrap(),
             "cut" => recorder.get_mut().write_all(&[2, 0, 0]).unwrap(),
             _ => {}
         }
         drop(recorder);
-        // Nothing, the magic, or the first chunk, which is that of the information.
-        for damaged in [None, Some(3_usize), Some(16 + 12 + 4)] {
-            let mut bytes = whole.clone();
-            if let Some(at) = damaged {
-                bytes[at] ^= 1;
+        let before = fs::read(folder.join("data.1")).unwrap();
+        // The magic, or the first chunk, which is that of the information.
+        for (damaged, at) in [
+            ("", 0),
+            ("data", 3),
+            ("data", 28),
+            ("data.1", 3),
+            ("data.1", 28),
+        ] {
+            for (name, bytes) in [("data", &whole), ("data.1", &before)] {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= u8::from(name == damaged);
+                fs::write(folder.join(name), bytes).unwrap();
             }
-            fs::write(folder.join("data"), bytes).unwrap();
-            let output = folder.run("report -i data -e -j oncpu");
-            let (out, err) = said(&output);
-            let about = format!("{end}, {damaged:?}: {err}");
-            assert_eq!(
-                numbers(&histograms(&out), "span_ns"),
-                [SECOND; 5],
-                "{about}"
-            );
-            let status = i32::from(damaged.is_some());
-            assert_eq!(output.status.code(), Some(status), "{about}");
+            let about = format!("{end}, {damaged} {at}");
+            assert_eq!(spans(&about, damaged.is_empty()).0, [SECOND; 5], "{about}");
         }
     }
+    // What cannot be opened at all is told.
+    let mut bytes = fs::read(folder.join("data.1")).unwrap();
+    bytes[8] = 2;
+    fs::write(folder.join("data.1"), bytes).unwrap();
+    let (found, err) = spans("version", false);
+    assert_eq!(found, [SECOND; 3]);
+    assert!(
+        err.contains("data.1: a recording of another version"),
+        "{err}"
+    );
+    // One that says it follows none has nothing to do with that.
+    write("data.1", "begun_unix_ns 7\n", 1..=3);
+    write("data", "follows_unix_ns 0\n", 3..=6);
+    assert_eq!(spans("none", true).0, [SECOND; 3]);
+}
+
+/// A ring that turns while it is opened is read once.
+#[test]
+fn a_ring_that_turns() {
+    let folder = Folder::new("ring-turns");
+    let path = |name: &str| folder.join(name);
+    ring_file(&path("data"), "begun_unix_ns 8\nfollows_unix_ns 7\n", 1..=3);
+    ring_file(&path("next"), "begun_unix_ns 9\nfollows_unix_ns 8\n", 3..=6);
+    let renew = || {
+        mkfifo(&path("new"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        fs::rename(path("new"), path("data.1")).unwrap();
+    };
+    let opened = || File::options().write(true).open(path("data.1")).unwrap();
+    renew();
+    let mut report = folder.command("report -i data -e -j oncpu");
+    let report = report.stdout(Stdio::piped()).spawn().unwrap();
+    // The first look at it tells only which files there are.
+    let first = opened();
+    renew();
+    drop(first);
+    let second = opened();
+    fs::rename(path("data"), path("data.1")).unwrap();
+    fs::rename(path("next"), path("data")).unwrap();
+    drop(second);
+    let (out, _) = said(&report.wait_with_output().unwrap());
+    assert_eq!(numbers(&histograms(&out), "span_ns"), [SECOND; 5]);
 }
 
 /// The two files of `--ring` are read as one recording, with all that the groups did.
@@ -630,6 +678,8 @@ fn replaced_copies() {
     copies.go_on(child, 100);
     let text = copies.folder.text("report -i data");
     assert!(text.contains("runq") && !text.contains("anew"), "{text}");
+    let info = &copies.items("data")[0];
+    assert!(matches!(info, Item::Info(it) if it.contains("\nfollows_unix_ns 0\n")));
 }
 
 /// Whatever the file `outliers` does, each outlier is stored once, with its chain.

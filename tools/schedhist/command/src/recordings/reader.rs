@@ -134,6 +134,9 @@ impl Losses {
     }
 }
 
+/// What a file has as `follows_unix_ns` if it follows none: else when that was begun.
+pub const FOLLOWS_NONE: &str = "0";
+
 /// What is missing where an interval is needed.
 pub const NOT_TWO: &str = "there are not two snapshots without a gap between them";
 
@@ -169,6 +172,8 @@ impl SnapshotPair<'_> {
 pub struct Reader {
     /// The files that are still to be read, the last one first.
     files: Vec<(PathBuf, Player<File>)>,
+    /// The file before, if it cannot be opened.
+    unread: Option<(PathBuf, Lost)>,
     /// The times of the last snapshot, and of that of the file before.
     last: Option<(u64, u64)>,
     joint: Option<(u64, u64)>,
@@ -196,37 +201,42 @@ fn times(taken: &TimedSnapshot) -> (u64, u64) {
     (taken.unix_ns, taken.snapshot.time)
 }
 
-/// Returns the file that `record --ring` filled before this one.
+/// Returns the file that `record --ring` filled before this one, even if it cannot be opened.
 pub fn file_before(path: &Path) -> Option<PathBuf> {
     let before = with_ending(path, "1");
     // This file may be a pipe: it is read only if there is another one.
-    let mut old = player(&before).ok()?;
-    let mut new = player(path).ok()?;
-    let mut follows = None;
-    let of = |text: &str, key: &str| Pairs::of_lines(text).get(key).map(str::to_owned);
-    let mut items = std::iter::from_fn(|| new.next_item());
-    let first = items.find_map(|item| match item {
-        Item::Info(text) => {
-            follows = of(&text, "follows_unix_ns");
-            None
-        }
-        Item::Snapshot(taken) => Some(times(&taken)),
-        _ => None,
-    })?;
-    let mut items = std::iter::from_fn(|| old.next_item());
-    if follows.is_some() {
-        let begun = items.find_map(|item| match item {
-            Item::Info(text) => Some(of(&text, "begun_unix_ns")),
-            _ => None,
-        })?;
-        return (begun == follows).then_some(before);
+    if !before.exists() {
+        return None;
     }
-    // An early version did not say so. The file begins with the last snapshot of the one before.
-    let last = items.filter_map(|item| match item {
-        Item::Snapshot(taken) => Some(times(&taken)),
-        _ => None,
-    });
-    (last.last() == Some(first)).then_some(before)
+    let of = |text: &str, key: &str| Pairs::of_lines(text).get(key).map(str::to_owned);
+    let (mut follows, mut first, mut last) = (None, None, None);
+    let mut new = player(path).ok()?;
+    while first.is_none() {
+        match new.next_item() {
+            Some(Item::Info(text)) => follows = of(&text, "follows_unix_ns"),
+            Some(Item::Snapshot(taken)) => first = Some(times(&taken)),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    if follows.as_deref() == Some(FOLLOWS_NONE) {
+        return None;
+    }
+    let Ok(mut old) = player(&before) else {
+        return follows.map(|_| before);
+    };
+    while let Some(item) = old.next_item() {
+        match item {
+            Item::Info(text) if follows.is_some() && last.is_none() => {
+                return (of(&text, "begun_unix_ns") == follows).then_some(before);
+            }
+            Item::Snapshot(taken) => last = Some(times(&taken)),
+            _ => {}
+        }
+    }
+    // An early version, or what is damaged, does not say so. The file begins with the last snapshot
+    // of the one before.
+    (first.is_some() && first == last).then_some(before)
 }
 
 /// Returns an error if `out`, which is to be written, is a file of the recording.
@@ -236,12 +246,30 @@ pub fn check_other(path: &Path, out: &Path) -> Result {
 }
 
 pub fn open(path: &Path) -> Result<Reader> {
-    let mut files = vec![(path.to_owned(), player(path)?)];
+    let file = File::open(path).at(path)?;
+    let opened = file.metadata();
+    let mut files = vec![(path.to_owned(), Player::new(file).at(path)?)];
+    let mut unread = None;
     if let Some(before) = file_before(path) {
-        files.push((before.clone(), player(&before)?));
+        match player(&before) {
+            Ok(player) => files.push((before, player)),
+            Err(error) => {
+                let lost = Lost {
+                    why: error.why.to_string(),
+                    bytes: fs::metadata(&before).map_or(0, |about| about.len()),
+                    ..Lost::default()
+                };
+                unread = Some((before, lost));
+            }
+        }
+        // If the ring has turned meanwhile, that is the file which is open already.
+        if !files::are_same(opened, fs::metadata(path)) {
+            return open(path);
+        }
     }
     Ok(Reader {
         files,
+        unread,
         last: None,
         joint: None,
         is_quiet: false,
@@ -267,8 +295,19 @@ impl Reader {
             .is_some_and(|(_, player)| player.is_difference())
     }
 
+    fn lose(&mut self, path: PathBuf, lost: Lost) -> Item {
+        if !self.is_quiet {
+            note(format!("{}: {lost}", path.display()));
+        }
+        self.lost.0.push((path, lost.clone()));
+        Item::Lost(lost)
+    }
+
     /// Returns the next item. Notes what cannot be read.
     pub fn next_item(&mut self) -> Option<Item> {
+        if let Some((path, lost)) = self.unread.take() {
+            return Some(self.lose(path, lost));
+        }
         loop {
             let (path, player) = self.files.last_mut()?;
             let item = player.next_item();
@@ -282,11 +321,8 @@ impl Reader {
                     self.joint = self.last;
                 }
                 Some(Item::Lost(lost)) => {
-                    if !self.is_quiet {
-                        note(format!("{}: {lost}", path.display()));
-                    }
-                    self.lost.0.push((path.clone(), lost.clone()));
-                    return Some(Item::Lost(lost));
+                    let path = path.clone();
+                    return Some(self.lose(path, lost));
                 }
                 Some(Item::Snapshot(taken)) => {
                     self.last = Some(times(&taken));

@@ -18,7 +18,7 @@ use schedhist_core::recording::file::Recorder;
 use crate::{
     error::{At, Error, Result},
     files::{self, aside, check_replaceable, with_ending},
-    recordings::reader,
+    recordings::reader::{self, FOLLOWS_NONE},
     source::unix_ns,
 };
 
@@ -33,7 +33,7 @@ pub struct Writer {
     pub recorder: Recorder<File>,
     pub path: PathBuf,
     /// When it was begun, as it says itself.
-    pub begun: u64,
+    begun: u64,
     pub is_named: bool,
     /// Whether to go on with the recording of this name, if there is one.
     appends: bool,
@@ -81,15 +81,15 @@ impl Writer {
     pub fn begin(path: &Path, operation: FlockOperation) -> Result<Self> {
         check_replaceable(path)?;
         let older = locked(path, ALONE)?;
-        Self::new(path, operation, older, "old", "")
+        Self::new(path, operation, older, "old", FOLLOWS_NONE)
     }
 
-    /// Begins the recording that follows this one, which is to get the ending `1`, with another
-    /// line about it.
-    pub fn begin_next(&mut self, line: &str) -> Result<Self> {
+    /// Begins the recording that follows this one, which is to get the ending `1`.
+    pub fn begin_next(&mut self) -> Result<Self> {
         // The same open file, and so the same lock.
         let older = self.recorder.get_mut().try_clone().at(&self.path)?;
-        Self::new(&self.path, ALONE, Some(older), "1", line)
+        let begun = self.begun.to_string();
+        Self::new(&self.path, ALONE, Some(older), "1", &begun)
     }
 
     fn new(
@@ -97,7 +97,7 @@ impl Writer {
         operation: FlockOperation,
         older: Option<File>,
         old: &'static str,
-        line: &str,
+        follows: &str,
     ) -> Result<Self> {
         check_replaceable(&with_ending(path, old))?;
         let new = aside(path);
@@ -119,7 +119,7 @@ impl Writer {
             old,
         };
         lock(writer.recorder.get_mut(), path, operation)?;
-        let info = info(writer.begun) + line;
+        let info = info(writer.begun, follows);
         writer.write(|recorder| {
             recorder.begin()?;
             recorder.info(&info)
@@ -131,7 +131,7 @@ impl Writer {
     pub fn append(path: &Path) -> Result<Self> {
         let Some(file) = locked(path, SHARED)? else {
             check_replaceable(path)?;
-            let mut writer = Self::new(path, SHARED, None, "old", "")?;
+            let mut writer = Self::new(path, SHARED, None, "old", FOLLOWS_NONE)?;
             writer.appends = true;
             return Ok(writer);
         };
@@ -218,10 +218,10 @@ impl Drop for Writer {
 }
 
 /// Returns `key value` lines that describe this machine and a recording that begins.
-fn info(begun: u64) -> String {
+fn info(begun: u64, follows: &str) -> String {
     let read = |path: &str| files::read(path).unwrap_or_default();
     format!(
-        "begun_unix_ns {begun}\nhost {}\nkernel {}\nmodule {}\ncommand {}\n",
+        "begun_unix_ns {begun}\nfollows_unix_ns {follows}\nhost {}\nkernel {}\nmodule {}\ncommand {}\n",
         read("/proc/sys/kernel/hostname"),
         read("/proc/sys/kernel/osrelease"),
         read("/sys/module/schedhist/version"),

@@ -310,8 +310,7 @@ impl Tape {
             return Ok(());
         }
         self.record_groups(last)?;
-        let follows = format!("follows_unix_ns {}\n", self.output.begun);
-        let mut output = self.output.begin_next(&follows)?;
+        let mut output = self.output.begin_next()?;
         output.write(|recorder| recorder.snapshot(&last.timed, &last.bytes))?;
         for output in [&mut output, &mut self.output] {
             output.write(|recorder| recorder.get_mut().sync_data())?;
