@@ -12,7 +12,6 @@ use schedhist_core::{
         idle::{WaitCause, WaitPart, WaitSums},
         metric::{self, MetricSet},
     },
-    laws,
     raw::{LongWaits, Metric},
     units::{self, Unit},
     window::{self, Window},
@@ -71,8 +70,13 @@ pub fn span_text(ns: Option<u64>) -> String {
 
 /// Returns the state of the laws in words, and lines about those that do not hold.
 pub fn laws(interval: &Interval) -> (String, Vec<String>) {
-    let checked = laws::check(&interval.window, interval.read_ns);
-    let violations = checked.violations.iter().map(ToString::to_string);
+    let checked = interval.laws();
+    // Those of several recordings are among the notes, with their names.
+    let violations = checked
+        .violations
+        .iter()
+        .filter(|_| interval.laws.is_none());
+    let violations = violations.map(ToString::to_string);
     let text = match (checked.violations.len(), checked.checked) {
         (0, 0) => "laws not checked: metrics are off".to_owned(),
         (0, _) => "laws ok".to_owned(),
@@ -396,7 +400,7 @@ fn counters(interval: &Interval, notes: &[String], style: &Style) -> String {
     if style.form != Form::Json {
         return String::new();
     }
-    let checked = laws::check(&interval.window, interval.read_ns);
+    let checked = interval.laws();
     let violations = checked.violations.iter().map(|violation| {
         Cell::object([
             ("law", Cell::from(violation.law)),

@@ -12,6 +12,7 @@ use std::{
 
 use schedhist_core::{
     groups::SureNames,
+    laws::{self, Checked},
     raw::{self, Groups},
     recording::file::TimedSnapshot,
     window::Window,
@@ -53,6 +54,8 @@ pub struct Interval {
     pub unix_ns: u64,
     /// How long it took to read the snapshots, in nanoseconds.
     pub read_ns: u64,
+    /// The laws as they were checked for each of several recordings: what was in flight adds up.
+    pub laws: Option<Checked>,
     /// What happened meanwhile that readers of the figures should know.
     pub notes: Vec<String>,
     /// The slices and waits that are in progress at the end, and of which nothing is in the
@@ -204,10 +207,16 @@ impl Interval {
         Self {
             unix_ns: end.unix_ns,
             read_ns: end.read_ns,
+            laws: None,
             notes: off.into_iter().chain(switched).map(str::to_owned).collect(),
             in_progress: Vec::new(),
             window,
         }
+    }
+
+    pub fn laws(&self) -> Checked {
+        let checked = self.laws.clone();
+        checked.unwrap_or_else(|| laws::check(&self.window, self.read_ns))
     }
 }
 

@@ -6,7 +6,8 @@ use std::{fs, path::Path, process::Output};
 
 use schedhist_core::{
     distribution::{Distribution, Quantile},
-    engine,
+    engine, raw,
+    recording::file::TimedSnapshot,
     window::Window,
 };
 
@@ -101,6 +102,46 @@ fn named_twice() {
     let said = |words: &str| folder.text(&format!("report {words}"));
     assert_eq!(said("-i all/a -i ./all/a"), said("-i all/a"));
     assert_eq!(said("-i all -i all/../all/b -i all"), said("-i all"));
+}
+
+/// A law that does not hold in one recording does not make others fail by what is in flight in all.
+#[test]
+fn laws_of_each() {
+    let folder = Folder::new("laws");
+    fs::create_dir(folder.join("all")).unwrap();
+    for (file, name, off) in (0..9).map(|i| match i {
+        8 => (i, "wake_unseen", 1_000),
+        _ => (i, "migrations", 3),
+    }) {
+        let mut machine = Machine::new(2, 5, file);
+        machine.enabled = true;
+        let mut recorder = recorder(&folder.join(format!("all/{file}")), "");
+        let first = record(&mut recorder, &machine.raw(), 1);
+        machine.run(100);
+        let mut snapshot = raw::decode(&machine.raw()).unwrap();
+        let counter = first.names.counter(name).unwrap();
+        snapshot.cpus[0].counters[counter] += off;
+        let taken = TimedSnapshot {
+            unix_ns: 2,
+            read_ns: 0,
+            snapshot,
+        };
+        recorder.snapshot(&taken, &machine.raw()).unwrap();
+    }
+    let text = folder.text("report -i all");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("laws FAIL") && text.contains(" 1 of "),
+        "{text}"
+    );
+    assert_eq!(text.matches("does not hold").count(), 1, "{text}");
+    assert!(
+        text.contains("all/8: cpu 0: offcpu = wakeup + wake_unseen does not hold"),
+        "{text}"
+    );
+    let json = folder.text("report -i all -j");
+    assert_eq!(json.matches("\"off_by\":-1000").count(), 1, "{json}");
+    assert_eq!(json.matches("\"off_by\"").count(), 1, "{json}");
 }
 
 /// What cannot be added up is refused; a folder is a run each for `diff`.

@@ -118,6 +118,21 @@ pub struct Checked {
     pub in_flight: u128,
 }
 
+impl Checked {
+    /// Adds the result for another recording. Of each law, the violation that is furthest off stays.
+    pub fn add(&mut self, other: Self) {
+        self.checked = self.checked.max(other.checked);
+        self.in_flight = self.in_flight.max(other.in_flight);
+        for new in other.violations {
+            match self.violations.iter_mut().find(|old| old.law == new.law) {
+                Some(old) if old.off_by.abs() < new.off_by.abs() => *old = new,
+                Some(_) => {}
+                None => self.violations.push(new),
+            }
+        }
+    }
+}
+
 /// Checks all laws whose metrics were on.
 ///
 /// A snapshot is made while the probes record, so the numbers in it are a few switches apart.

@@ -8,7 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use schedhist_core::{gather::Gather, laws, merge, recording::file::Item, window::Window};
+use schedhist_core::{
+    gather::Gather,
+    laws::{self, Checked},
+    merge,
+    recording::file::Item,
+    window::Window,
+};
 
 use crate::{
     cli::When,
@@ -59,6 +65,7 @@ struct Sum {
     files: usize,
     /// The laws that do not hold, of which file.
     violations: Vec<String>,
+    laws: Checked,
     unix_ns: u64,
     marks: usize,
     lost: Losses,
@@ -86,9 +93,11 @@ impl Sum {
                     let window = Window::between(&first.snapshot, &last.snapshot);
                     let window = window.at(path)?;
                     let read_ns = last.read_ns.saturating_add(first.read_ns);
-                    let violations = laws::check(&window, read_ns).violations.into_iter();
+                    let laws = laws::check(&window, read_ns);
+                    let violations = laws.violations.iter();
                     let named = violations.map(|why| format!("{}: {why}", path.display()));
                     self.violations.extend(named);
+                    self.laws.add(laws);
                     self.unix_ns = self.unix_ns.max(last.unix_ns);
                     self.add(path, &window)?;
                     found = true;
@@ -135,7 +144,6 @@ pub fn interval(paths: &[PathBuf], when: &When) -> Result<(Interval, Losses)> {
     if !sum.lost.0.is_empty() {
         notes.push(format!("{} parts cannot be read", sum.lost.0.len()));
     }
-    let is_lawful = sum.violations.is_empty();
     let more = sum.violations.len().saturating_sub(VIOLATIONS);
     notes.extend(sum.violations.into_iter().take(VIOLATIONS));
     if more != 0 {
@@ -144,8 +152,8 @@ pub fn interval(paths: &[PathBuf], when: &When) -> Result<(Interval, Losses)> {
     let interval = Interval {
         window,
         unix_ns: sum.unix_ns,
-        // They were checked for each; what was in flight adds up.
-        read_ns: if is_lawful { u64::MAX } else { 0 },
+        read_ns: 0,
+        laws: Some(sum.laws),
         notes,
         in_progress: Vec::new(),
     };

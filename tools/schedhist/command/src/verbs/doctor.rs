@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-use schedhist_core::{engine::group::records::GroupMetric, laws, units::percent, window};
+use schedhist_core::{engine::group::records::GroupMetric, units::percent, window};
 
 use crate::{
     error::{verdict, Result},
@@ -259,7 +259,7 @@ fn check_laws(source: &Source) -> Found {
         return bad("not checked", "see snapshot");
     };
     let interval = reading.since_load();
-    let checked = laws::check(&interval.window, interval.read_ns);
+    let checked = interval.laws();
     match checked.violations.first() {
         None => good(format!("{} hold", checked.checked)),
         Some(violation) => warning(

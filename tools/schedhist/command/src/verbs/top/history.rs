@@ -7,7 +7,6 @@ use std::{collections::VecDeque, rc::Rc};
 use schedhist_core::{
     distribution::{p99, Distribution, Max, Quantile},
     groups::{offenders, GroupRow, GroupWindow, Offender},
-    laws,
     limits::Judged,
     text::Outlier,
     timeline::{rows, CPU_METRIC, ROWS},
@@ -149,7 +148,7 @@ impl Moment {
                 .long_waits
                 .as_ref()
                 .and_then(|all| window::why(&all.sums)),
-            lawful: laws::check(window, interval.read_ns).violations.is_empty(),
+            lawful: interval.laws().violations.is_empty(),
             limits: Vec::new(),
             notes: interval.notes.clone(),
         }
