@@ -12,7 +12,7 @@ use std::{
             process::{CommandExt, ExitStatusExt},
         },
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -317,11 +317,13 @@ pub fn duplicate(fd: RawFd, appends: bool) -> io::Result<File> {
     if flags & OFlag::O_ACCMODE == OFlag::O_RDONLY {
         return Err(Errno::EBADF.into());
     }
-    if appends {
-        fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_APPEND))?;
-    }
     if fd > libc::STDERR_FILENO {
         fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    }
+    let path = PathBuf::from(format!("/proc/self/fd/{fd}"));
+    // F_SETFL would change the open file of the caller, too.
+    if appends && !flags.contains(OFlag::O_APPEND) && path.is_file() {
+        return File::options().append(true).open(path);
     }
     // It takes the place of a file that is owned already: a number alone is not.
     let copy = File::open("/dev/null")?;
