@@ -372,10 +372,12 @@ fn times_as_people_say_them() {
     // Those of the page are within it, too.
     assert!(of("--last 5 --html page").status.success());
     assert!(folder.read("page").contains("5.0 s"));
-    let mut piped = folder.shell("cat data | $0 report -i /dev/stdin --last 5");
-    let output = piped.output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(said(&output).1.contains("is no file"), "{output:?}");
+    for words in ["report --last 5", "export --perfetto trace"] {
+        let mut piped = folder.shell(&format!("cat data | $0 {words} -i /dev/stdin"));
+        let output = piped.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(said(&output).1.contains("is no file"), "{output:?}");
+    }
 }
 
 /// The same options choose for all that read recordings.

@@ -93,6 +93,16 @@ fn moment(text: &str) -> Option<Moment> {
 /// When a snapshot was taken, in nanoseconds since 1970, and since the first one of the recording.
 type SnapshotTime = (u64, u64);
 
+/// Returns an error if an option needs a recording to be read twice, and it is no file.
+pub fn check_file(option: &str, path: &Path) -> Result {
+    if path.exists() && !path.is_file() {
+        let path = path.display();
+        let why = format!("--{option}: the recording is read twice, and {path} is no file");
+        return Err(Error::usage(why));
+    }
+    Ok(())
+}
+
 /// Returns the part of `path` that the user chose. Reads the recording to its end if only that
 /// tells.
 pub fn chosen(when: &When, path: &Path) -> Result<Range> {
@@ -109,13 +119,7 @@ pub fn chosen(when: &When, path: &Path) -> Result<Range> {
     if let Some(range) = range.filter(|_| when.last.is_none()) {
         return Ok(range);
     }
-    if path.exists() && !path.is_file() {
-        let why = format!(
-            "the recording is read twice, and {} is no file",
-            path.display()
-        );
-        return Err(Error::usage(format!("--{option}: {why}")));
-    }
+    check_file(option, path)?;
     let (taken, lost) = snapshots(path)?;
     match range_of(when, path, &taken) {
         Err(why) => {

@@ -12,7 +12,10 @@ use crate::{
     error::{At, Error, Result},
     files,
     output::note,
-    recordings::reader::{self, Losses},
+    recordings::{
+        part,
+        reader::{self, Losses},
+    },
 };
 
 pub fn perfetto(input: &Path, when: &When, out: &Path) -> Result<u8> {
@@ -25,6 +28,7 @@ pub fn perfetto(input: &Path, when: &When, out: &Path) -> Result<u8> {
         .read_to_end(&mut begin)
         .at(input)?;
     let (bytes, lost) = if is_recording(&begin) {
+        part::check_file("perfetto", input)?;
         recording(input, when)?
     } else {
         if let Some(option) = when.option() {
