@@ -107,8 +107,8 @@ fn long_waits(all: Option<&LongWaits>, unit: Unit) -> Vec<String> {
         false => "long waits".to_owned(),
     };
     let waits = format!("{} {which} took {served}", all.sums.waits());
-    let causes = window::causes(&all.sums).map(|causes| format!("their causes: {causes}"));
-    [waits].into_iter().chain(causes).collect()
+    let causes = format!("their causes: {}", window::causes(&all.sums));
+    vec![waits, causes]
 }
 
 /// Returns how long some long waits took, and in words for how much of that another CPU was idle.

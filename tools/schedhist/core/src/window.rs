@@ -142,9 +142,8 @@ pub fn served(sums: &WaitSums) -> Option<String> {
     Some(format!("{bound}{percent} %"))
 }
 
-/// Returns in words what began long waits, by time: the greatest causes first. `None` if an earlier
-/// module does not tell.
-pub fn causes(sums: &WaitSums) -> Option<String> {
+/// Returns in words what began long waits, by time: the greatest causes first.
+pub fn causes(sums: &WaitSums) -> String {
     let mut all = WaitCause::ALL.map(|cause| (sums.cause(cause).1, cause));
     all.sort_by_cached_key(|(ns, _)| Reverse(*ns));
     let whole = sums.part(WaitPart::Waited).max(1) as f64;
@@ -160,20 +159,16 @@ pub fn causes(sums: &WaitSums) -> Option<String> {
         (percent >= 1.0).then(|| format!("{percent} % {what}"))
     });
     let shares: Vec<_> = shares.flatten().collect();
-    (!shares.is_empty()).then(|| shares.join(", "))
+    shares.join(", ")
 }
 
 /// Returns in words why tasks waited long: for how much of that idle CPUs could have served them,
 /// and what began it. `None` if there were no long waits.
 pub fn why(sums: &WaitSums) -> Option<String> {
-    let mut text = format!(
-        "idle CPUs could have served {} of the time of long waits",
-        served(sums)?
-    );
-    if let Some(causes) = causes(sums) {
-        text += &format!(": {causes}");
-    }
-    Some(text)
+    let (served, causes) = (served(sums)?, causes(sums));
+    Some(format!(
+        "idle CPUs could have served {served} of the time of long waits: {causes}"
+    ))
 }
 
 impl Window {
@@ -499,7 +494,6 @@ mod tests {
                 sums.0[1 + part as usize] = ns;
             }
             assert_eq!(served(&sums).as_deref(), wanted);
-            assert_eq!(causes(&sums), None);
         }
     }
 

@@ -10,7 +10,6 @@ use std::{
 use flate2::{read::DeflateDecoder, write::DeflateEncoder, Compression};
 
 use crate::{
-    engine::idle::WaitPart,
     raw::{self, DecodeError, Groups, LongWaits, Snapshot},
     recording::{delta, early, progress},
     text, varint,
@@ -151,12 +150,8 @@ fn decode_long_waits(data: &[u8]) -> Option<LongWaits> {
         limit: input.leb64()?,
         ..LongWaits::default()
     };
-    for (place, sum) in waits.sums.0.iter_mut().enumerate() {
-        // An earlier command did not have the causes.
-        *sum = match input.0.is_empty() && place > WaitPart::COUNT {
-            true => 0,
-            false => input.leb64()?,
-        };
+    for sum in &mut waits.sums.0 {
+        *sum = input.leb64()?;
     }
     Some(waits)
 }
