@@ -2,7 +2,7 @@
 
 //! Runs of a command, as `run -o` records them and as `report` and `diff` read them.
 
-use std::{fmt::Write, path::Path};
+use std::{collections::BTreeSet, fmt::Write, path::Path};
 
 use schedhist_core::{
     distribution::{Distribution, Max, OTHER_PRECISION},
@@ -39,6 +39,9 @@ pub const COUNTS: [&str; 6] = [
     "waited_ns",
     "not_in_histogram",
 ];
+
+/// How many buckets the histograms of a run may have: a gigabyte, which those of 8192 CPUs take.
+pub const MOST_BUCKETS: usize = 1 << 27;
 
 /// Whose samples, the metric, and the samples.
 pub type Histogram = (String, String, Distribution);
@@ -125,14 +128,23 @@ impl Run {
         let mut parts = run.split("\n#");
         let pairs = Pairs::of_lines(parts.next().unwrap_or_default());
         let mut histograms = Vec::new();
+        let (mut known, mut buckets) = (BTreeSet::new(), 0);
         for part in parts {
             let block = text::histogram(part)?;
-            let keys = ["scope", "metric"].map(|key| block.pairs.get(key));
-            if let [Some(scope), Some(metric)] = keys {
-                if is_wanted(scope, metric) {
-                    histograms.push((scope.to_owned(), metric.to_owned(), block.distribution));
-                }
+            let keys = ["scope", "metric"].map(|key| block.pairs.get(key).map(str::to_owned));
+            let [Some(scope), Some(metric)] = keys else {
+                continue;
+            };
+            if !is_wanted(&scope, &metric) {
+                continue;
             }
+            // A few bytes may claim to be more than memory.
+            buckets += block.distribution.scheme.buckets();
+            if buckets > MOST_BUCKETS || !known.insert((scope.clone(), metric.clone())) {
+                let why = format!("a run has too many histograms, or {metric} of {scope} twice");
+                return Err(DecodeError(why));
+            }
+            histograms.push((scope, metric, block.distribution));
         }
         Ok(Self { pairs, histograms })
     }

@@ -226,6 +226,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::recordings::runs::MOST_BUCKETS;
 
     /// A run with a sample of each power of two of microseconds up to `2^most`.
     fn example(most: u32) -> Run {
@@ -266,6 +267,20 @@ mod tests {
             Some(crate::cli::Verb::Run(args)) => Style::new(&args.style),
             _ => panic!("not run"),
         }
+    }
+
+    /// However often a run claims to have the same histogram, it takes no more memory.
+    #[test]
+    fn blocks_of_a_run() {
+        let text = example(3).encode();
+        let blocks = &text[text.find("\n#").unwrap()..];
+        let decode = |text: &str| Run::decode(text, &|_, _| true);
+        assert_eq!(decode(&text).unwrap().histograms.len(), 4);
+        let why = decode(&(text.trim_end().to_owned() + blocks)).unwrap_err();
+        assert!(why.to_string().ends_with("runq of command twice"), "{why}");
+        let cpu = |i| format!("\n#\nscope cpu{i}\nmetric runq\nprecision 7");
+        let many = (0..MOST_BUCKETS / 4_096).map(cpu).collect::<String>();
+        assert!(decode(&many).is_err());
     }
 
     fn narrow(text: &str) {
