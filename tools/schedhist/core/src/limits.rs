@@ -53,11 +53,17 @@ impl Limit {
     /// Returns whether the limit is kept.
     pub fn judge(&self, of: &Samples<'_>) -> Judged {
         let found = of.get(self).and_then(|(samples, lost)| match lost {
-            None => self.figure(&samples),
-            Some((count, max)) => self.figure_without(&samples, count, max),
+            // An exact maximum is that of all samples.
+            Some((count, max)) if self.quantile.is_some() || !samples.max.is_exact() => {
+                self.figure_without(&samples, count, max)
+            }
+            _ => {
+                let (figure, _, is_kept) = self.figure(&samples)?;
+                Ok((Unit::Fitting.max(figure), is_kept))
+            }
         });
         let (is_kept, about) = match found {
-            Ok((value, is_kept)) => (Some(is_kept), Unit::Fitting.text(Some(value))),
+            Ok((about, is_kept)) => (Some(is_kept), about),
             Err(why) => (None, why),
         };
         Judged {
@@ -74,7 +80,7 @@ impl Limit {
         samples: &Distribution,
         lost: u64,
         max: u64,
-    ) -> Result<(u64, bool), String> {
+    ) -> Result<(String, bool), String> {
         let with = |index: usize, max: Max| {
             let mut all = samples.clone();
             // The bucket is one of the scheme.
@@ -93,34 +99,41 @@ impl Limit {
             },
         );
         match (longest, shortest) {
-            (Ok((value, true)), _) => Ok((value, true)),
-            (_, Ok((value, false))) => Ok((value, false)),
+            (Ok((figure, _, true)), _) => {
+                let most = Unit::Fitting.text(figure.value());
+                Ok((format!("at most {most}"), true))
+            }
+            (_, Ok((_, least, false))) => {
+                let least = Unit::Fitting.text(Some(least));
+                Ok((format!("at least {least}"), false))
+            }
             _ => Err(format!("{lost} samples are in no histogram")),
         }
     }
 
-    /// Returns the figure that is limited, and whether the limit is kept; why not, if that cannot
-    /// be told. A figure is an upper bound: it is above the limit only if its bucket is.
-    fn figure(&self, samples: &Distribution) -> Result<(u64, bool), String> {
-        let value = match self.quantile {
-            None => samples.max.value(),
+    /// Returns the figure that is limited, the least that it can be, and whether the limit is kept;
+    /// why not, if that cannot be told. A figure is an upper bound: it is above the limit only if
+    /// its bucket is.
+    fn figure(&self, samples: &Distribution) -> Result<(Max, u64, bool), String> {
+        let figure = match self.quantile {
+            None => samples.max,
             Some(share) if !samples.supports(share) => {
                 return Err(format!("too few samples: {}", samples.count()));
             }
-            Some(share) => samples.quantile_upper(share),
+            Some(share) => samples.quantile_upper(share).map_or(Max::None, Max::Exact),
         };
-        let Some(value) = value else {
+        let Some(value) = figure.value() else {
             return Err("no samples".to_owned());
         };
-        let is_exact = self.quantile.is_none() && matches!(samples.max, Max::Exact(_));
+        let is_exact = self.quantile.is_none() && samples.max.is_exact();
         let scheme = samples.scheme;
         let least = match is_exact {
             true => value,
             false => scheme.bounds(scheme.index(value)).lower,
         };
         match (value < self.below, least >= self.below) {
-            (true, _) => Ok((value, true)),
-            (_, true) => Ok((value, false)),
+            (true, _) => Ok((figure, least, true)),
+            (_, true) => Ok((figure, least, false)),
             _ => Err(format!(
                 "it is from {} to {}",
                 Unit::Fitting.text(Some(least)),

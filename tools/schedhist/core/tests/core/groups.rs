@@ -280,27 +280,39 @@ fn the_longest_wait_without_histogram() {
 /// Samples in no histogram may be longer than a limit, but not than the longest of all.
 #[test]
 fn a_limit_of_a_group_without_histogram() {
-    let judged = |in_histogram, what: &str| {
+    let judged_since = |old, in_histogram, what: &str| {
         let mut groups = one_group("/a", 30, in_histogram);
         groups.groups[0].samples[GroupMetric::Runq as usize].max = 1_000_000;
         let limit = Limit::parse(&format!("runq.{what}")).unwrap();
         let of = Samples {
             windows: &[],
-            groups: vec![(None, &groups)],
+            groups: vec![(old, &groups)],
             are_recorded: false,
         };
         let judged = limit.judge(&of);
         (judged.is_kept, judged.about)
     };
+    let judged = |in_histogram, what: &str| judged_since(None, in_histogram, what);
     let kept = (Some(true), "1ns".to_owned());
     assert_eq!(judged(30, "p50 of /a < 1us"), kept);
-    assert_eq!(judged(28, "p50 of /a < 1us"), kept);
+    let at_most = (Some(true), "at most 1ns".to_owned());
+    assert_eq!(judged(28, "p50 of /a < 1us"), at_most);
     let missing = |count| (None, format!("{count} samples are in no histogram"));
     assert_eq!(judged(10, "p50 of /a < 1us"), missing(20));
-    assert_eq!(judged(10, "p50 of /a < 2ms").0, Some(true));
-    assert_eq!(judged(28, "p50 of /a < 1ns").0, Some(false));
+    let at_most = (Some(true), "at most 1.00ms".to_owned());
+    assert_eq!(judged(10, "p50 of /a < 2ms"), at_most);
+    let at_least = (Some(false), "at least 1ns".to_owned());
+    assert_eq!(judged(28, "p50 of /a < 1ns"), at_least);
     assert_eq!(judged(28, "max of /a < 2ms").0, Some(true));
     assert_eq!(judged(28, "max of /a < 1us").0, Some(false));
+    // Of an interval, the maximum is a bound.
+    let mut old = one_group("/a", 10, 10);
+    old.groups[0].samples[GroupMetric::Runq as usize].max = 1_000_000;
+    let bound = (Some(true), "<1ns".to_owned());
+    assert_eq!(judged_since(Some(&old), 30, "max of /a < 1us"), bound);
+    assert_eq!(judged_since(Some(&old), 28, "max of /a < 1us"), missing(2));
+    let at_least = (Some(false), "at least 1ns".to_owned());
+    assert_eq!(judged_since(Some(&old), 28, "max of /a < 1ns"), at_least);
 }
 
 /// A name is sure from when it was seen first until it was seen last.
