@@ -122,17 +122,22 @@ pub fn served(sums: &WaitSums, unit: Unit) -> Option<String> {
 
 /// Returns which of the metrics that are wanted are off, in words: they have no samples, which is
 /// not the same as that nothing happened.
-pub fn off(window: &Window, is_wanted: &dyn Fn(&str) -> bool) -> Option<String> {
-    let off = window.names.metrics.iter();
-    let off = off.filter(|metric| is_wanted(&metric.name) && !window.is_on(metric));
-    let off: Vec<_> = off.map(|metric| metric.name.as_str()).collect();
-    let set = match off.iter().all(|name| is_default(name)) {
-        true => "default",
-        false => "all",
+pub fn off(window: &Window, is_wanted: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let all = window.names.metrics.iter();
+    let off = all.filter(|metric| is_wanted(&metric.name) && !window.is_on(metric));
+    let (before, now): (Vec<_>, Vec<_>) = off.partition(|metric| metric.is_in(window.on_at_end));
+    let text = |off: &[&Metric], [is, are]: [&str; 2], more: &str| {
+        let names: Vec<_> = off.iter().map(|metric| metric.name.as_str()).collect();
+        let are = if off.len() == 1 { is } else { are };
+        (!off.is_empty()).then(|| format!("{} {are} off{more}", names.join(", ")))
     };
-    let are = if off.len() == 1 { "is" } else { "are" };
-    let names = off.join(", ");
-    (!off.is_empty()).then(|| format!("{names} {are} off: schedhist ctl metrics {set}"))
+    let remedy = match now.iter().all(|metric| is_default(&metric.name)) {
+        true => ": schedhist ctl metrics default",
+        false => ": schedhist ctl metrics all",
+    };
+    let now = text(&now, ["is", "are"], remedy);
+    let before = text(&before, ["was", "were"], " at the beginning");
+    now.into_iter().chain(before).collect()
 }
 
 /// Returns whether a metric is on unless somebody has switched it off.
@@ -229,8 +234,10 @@ fn table<'a>(interval: &'a Interval, rows: Vec<Row<'a>>, style: &Style) -> Table
         |row: &Row<'a>| Some(&row.samples),
     ));
     columns.push(Column::new("tasks_waiting", |row: &Row<'_>| {
-        row.waiting
-            .map_or(Cell::Absent, |tasks| Cell::Tasks(Some(tasks)))
+        match row.metric.is_of_waits() {
+            true => Cell::Tasks(row.waiting),
+            false => Cell::Absent,
+        }
     }));
     Table::new("schedhist.histogram.v1", columns, rows)
 }
@@ -266,7 +273,7 @@ pub fn summary(interval: &Interval, style: &Style, is_headed: &mut bool) -> Stri
         .chain(worst)
         .chain(long_waits(interval.window.long_waits.as_ref(), style.unit))
         .collect();
-    table.notes = off(&interval.window, &is_default).into_iter().collect();
+    table.notes = off(&interval.window, &is_default);
     table.notes.extend(notes(interval));
     table.render(style, is_headed) + &counters(interval, &table.notes, style)
 }

@@ -4,7 +4,7 @@
 
 use std::{fs, process::Command};
 
-use schedhist_core::engine;
+use schedhist_core::engine::{self, metric::MetricSet};
 
 mod support;
 
@@ -86,6 +86,27 @@ fn limits() {
             "{said}"
         );
     }
+}
+
+/// It is said if a metric was switched on within a recording, or measuring is off.
+#[test]
+fn switched_on() {
+    let folder = Folder::new("check-switched");
+    folder.put("limits", "wakeup.p50 < 1d\n");
+    let mut recorder = support::recorder(&folder.join("data"), "");
+    let mut machine = Machine::new(2, 5, 3);
+    let of_last = machine.metrics;
+    machine.metrics = MetricSet::DEFAULT;
+    for unix_ns in [1, 2] {
+        machine.run(500);
+        support::record(&mut recorder, &machine.raw(), unix_ns);
+        machine.metrics = of_last;
+    }
+    let text = String::from_utf8(folder.run("check -i data limits").stdout).unwrap();
+    let notes = "note: measuring is off: schedhist ctl enable 1\n\
+                 note: measuring or a metric was switched on or off\n\
+                 note: wakeup was off at the beginning\n";
+    assert!(text.starts_with(notes), "{text}");
 }
 
 /// If `group_by` is written meanwhile, what is told of groups is since then.

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub text: String,
-    metric: String,
+    pub metric: String,
     /// `None` is the maximum.
     quantile: Option<Quantile>,
     group: Option<String>,

@@ -24,6 +24,7 @@ pub fn add(sum: &mut Window, other: &Window) -> Result<(), &'static str> {
     };
     sum.end = sum.end.max(other.end);
     sum.metrics_on &= other.metrics_on;
+    sum.on_at_end &= other.on_at_end;
     sum.was_on |= other.was_on;
     sum.switched |= other.switched;
     sum.waits_in_progress.extend(&other.waits_in_progress);

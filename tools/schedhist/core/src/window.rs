@@ -109,6 +109,8 @@ pub struct Window {
     pub end: u64,
     /// The set of metrics that were on at both ends, as bits.
     pub metrics_on: u32,
+    /// The set of those that were on at the end.
+    pub on_at_end: u32,
     /// Whether measuring was on at either end. If not, all counts agree exactly.
     pub was_on: bool,
     /// Whether measuring, or the set of metrics that were on, differed between the ends.
@@ -187,6 +189,7 @@ impl Window {
             span: None,
             end: snapshot.time,
             metrics_on: snapshot.metrics_on,
+            on_at_end: snapshot.metrics_on,
             was_on: snapshot.enabled,
             switched: false,
             cpus: cpus.collect(),
@@ -235,6 +238,7 @@ impl Window {
             span: Some(new.time - old.time),
             end: new.time,
             metrics_on: old.metrics_on & new.metrics_on,
+            on_at_end: new.metrics_on,
             was_on: old.enabled || new.enabled,
             switched: old.enabled != new.enabled || old.metrics_on != new.metrics_on,
             cpus,
@@ -274,7 +278,7 @@ impl Window {
     /// does not tell in which CPUs' queues those in progress are: of some CPUs, it is the waits
     /// that ended on them.
     pub fn waiting(&self, metric: &Metric, wanted: &dyn Fn(u32) -> bool) -> Option<f64> {
-        if !metric.name.starts_with("runq") || !self.is_on(metric) {
+        if !metric.is_of_waits() || !self.is_on(metric) {
             return None;
         }
         let cpus = || self.cpus.iter().filter(|cpu| wanted(cpu.number));
@@ -290,10 +294,7 @@ impl Window {
 
     /// Returns whether all parts of a metric were on at both ends.
     pub fn is_on(&self, metric: &Metric) -> bool {
-        metric
-            .parts
-            .iter()
-            .all(|part| (self.metrics_on >> part) & 1 != 0)
+        metric.is_in(self.metrics_on)
     }
 
     /// Returns the samples of a metric, added up over those CPUs that `wanted` accepts.
@@ -381,8 +382,7 @@ fn cpu_between(scheme: Scheme, old: &Cpu, new: &Cpu) -> Option<WindowCpu> {
 fn unaccounted(snapshot: &Snapshot, cpu: &Cpu) -> Option<i64> {
     let is_on = |name: &str| {
         let metric = snapshot.names.metric(name);
-        let mut parts = metric.iter().flat_map(|metric| &metric.parts);
-        parts.all(|part| (snapshot.metrics_on >> part) & 1 != 0)
+        metric.is_none_or(|metric| metric.is_in(snapshot.metrics_on))
     };
     let all = is_on("oncpu") && is_on("idle");
     all.then(|| snapshot.unaccounted(cpu).map(|ns| ns as i64))?

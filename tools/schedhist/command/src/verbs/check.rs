@@ -11,8 +11,9 @@ use crate::{
     error::{verdict, At, Error, Result},
     output::print,
     recordings::reader::{self, no_interval},
+    render,
     setting::grouping::ANEW,
-    source::Source,
+    source::{Interval, Source},
     sys::Waiter,
     table::Cell,
 };
@@ -94,6 +95,11 @@ fn judged(args: &Check, source: &Source) -> Result<u8> {
             }
             // What was lost may have broken a limit.
             status = 2 * contents.lost.status();
+            for (first, last) in &contents.spans {
+                if let Ok(interval) = Interval::between(first, last) {
+                    add_notes(&mut notes, &interval, &limits);
+                }
+            }
             contents.judge(&limits)
         }
         None => live(args, source, &limits, &mut notes)?,
@@ -125,6 +131,17 @@ fn judged(args: &Check, source: &Source) -> Result<u8> {
     Ok(verdict(status, print(&out).map_err(Error::of_trouble)))
 }
 
+/// Adds what is to be known of an interval that is judged, unless it is there.
+fn add_notes(notes: &mut Vec<String>, interval: &Interval, limits: &[Limit]) {
+    let is_wanted = |name: &str| limits.iter().any(|limit| limit.metric == name);
+    let off = render::off(&interval.window, &is_wanted);
+    for note in interval.notes.iter().chain(&off) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
+}
+
 /// Judges limits of the module, and adds notes.
 fn live(
     args: &Check,
@@ -143,6 +160,7 @@ fn live(
             (second.since(&first), groups.transpose()?)
         }
     };
+    add_notes(notes, &interval, limits);
     let groups = groups.as_ref().map(|(old, new)| (old.as_ref(), new));
     let is_anew = groups.is_some_and(|(old, new)| old.is_some_and(|old| !new.are_of(old)));
     let samples = Samples {
@@ -150,7 +168,6 @@ fn live(
         groups: groups.into_iter().collect(),
         are_recorded: false,
     };
-    *notes = interval.notes;
     if is_anew {
         notes.push(ANEW.to_owned());
     }

@@ -64,6 +64,7 @@ hist | --dir machine -j | --sub-buckets 4 | refused cannot be used with
 hist | --dir machine -x , | -b 1 | refused cannot be used with
 hist |  | --dir off | says metric is off
 hist | -j | --dir off | says "on":false
+hist | -j | --dir off | says "tasks_waiting":null
 hist | -x , | --dir off | notes runq is off
 hist | wakeup -x , | --dir off | notes wakeup is off: schedhist ctl metrics all
 runqlat | 0.01 1 --dir machine | --milliseconds | in tests/golden.md runqlat -m
@@ -220,6 +221,7 @@ export | --dir machine --once | --schema 1 | refused only --format protobuf
 export | --dir machine --once --textfile new.prom | --schema 1 | refused cannot be used with
 export | -i few.data --perfetto new.trace | --dir machine | refused reads no files of the module
 check | limits | --dir machine | says BROKEN runq.p50 < 1ns:
+check | limits | --dir off | says note: runq is off: schedhist ctl metrics default
 check | limits | --input few.data | says BROKEN runq.p50 < 1ns:
 check | limits -i few.data | --dir machine | refused reads no files of the module
 check | limits -i few.data | --last 0.5 | differs

@@ -53,6 +53,18 @@ pub struct Metric {
     pub parts: Vec<u32>,
 }
 
+impl Metric {
+    /// Returns whether all parts are in a set of recorded metrics.
+    pub fn is_in(&self, set: u32) -> bool {
+        self.parts.iter().all(|part| (set >> part) & 1 != 0)
+    }
+
+    /// Returns whether it is one of waits for a CPU.
+    pub fn is_of_waits(&self) -> bool {
+        self.name.starts_with("runq")
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// The metrics, in the order of the file.
