@@ -4,7 +4,7 @@
 
 use crate::{
     distribution::{Distribution, Max, Quantile},
-    engine::{group::records::GroupMetric, metric::ShownMetric},
+    engine::{format::Escaped, group::records::GroupMetric, metric::ShownMetric},
     groups::{group_metric, GroupWindow},
     raw::Groups,
     units::{nanoseconds, Unit},
@@ -172,15 +172,10 @@ impl Limit {
         let (name, labels) = match &self.group {
             None => (format!("schedhist_{metric}_seconds"), String::new()),
             Some(group) => {
-                let mut pattern = String::new();
-                for c in group.chars() {
-                    match c {
-                        '\\' => pattern += "\\\\\\\\",
-                        '"' => pattern += "\\\"",
-                        c if ".+*?()|[]{}^$".contains(c) => pattern += &format!("\\\\{c}"),
-                        c => pattern.push(c),
-                    }
-                }
+                let pattern = match forms(group) {
+                    [given, escaped] if given == escaped => pattern(&given),
+                    all => format!("({})", all.map(|name| pattern(&name)).join("|")),
+                };
                 let labels = format!("{{group=~\"(.*/)?{pattern}\"}}");
                 (format!("schedhist_group_{metric}_seconds"), labels)
             }
@@ -193,6 +188,26 @@ impl Limit {
         let (native, classic) = (quantile("", ""), quantile(", le", "_bucket"));
         format!("{native} >= {native_below} or ({classic} >= {classic_below} unless {native})")
     }
+}
+
+/// Returns the name of a group as it is given, and as the module writes it if what is given is not
+/// escaped: as systemd's `\x2d`.
+fn forms(name: &str) -> [String; 2] {
+    [name.to_owned(), Escaped(name.as_bytes()).to_string()]
+}
+
+/// Returns a regular expression of Prometheus for a name, to be put in quotation marks.
+fn pattern(name: &str) -> String {
+    let mut pattern = String::new();
+    for c in name.chars() {
+        match c {
+            '\\' => pattern += "\\\\\\\\",
+            '"' => pattern += "\\\"",
+            c if ".+*?()|[]{}^$".contains(c) => pattern += &format!("\\\\{c}"),
+            c => pattern.push(c),
+        }
+    }
+    pattern
 }
 
 /// What became of a limit.
@@ -249,7 +264,10 @@ impl Samples<'_> {
             return Err("tasks are not grouped: schedhist ctl group_by cgroup".to_owned());
         }
         // As systemctl does, by the last part of the path.
-        let is_it = |whole: &str| whole == name || whole.rsplit('/').next() == Some(name);
+        let is_it = |whole: &str| {
+            let last = whole.rsplit('/').next().unwrap_or(whole);
+            forms(name).iter().any(|it| it == whole || it == last)
+        };
         let (mut all, mut lost, mut max) = (Vec::new(), 0_u64, 0);
         for (old, new) in &self.groups {
             let between = GroupWindow::new(*old, new);
@@ -296,6 +314,9 @@ mod tests {
         }
         let limit = Limit::parse("runq.p99 of a<b < 5ms").unwrap();
         assert_eq!(limit.group.as_deref(), Some("a<b"));
+        let limit = Limit::parse(r"runq.p9 of a\x2db < 1s").unwrap();
+        let pattern = r#"{group=~"(.*/)?(a\\\\x2db|a\\\\x5cx2db)"}"#;
+        assert!(limit.expression().contains(pattern), "{limit:?}");
         let known = [
             "runk.p9 < 1s",
             "runq_wakeup.max < 1s",

@@ -305,6 +305,16 @@ fn a_limit_of_a_group_without_histogram() {
     assert_eq!(judged(28, "p50 of /a < 1ns"), at_least);
     assert_eq!(judged(28, "max of /a < 2ms").0, Some(true));
     assert_eq!(judged(28, "max of /a < 1us").0, Some(false));
+    let escaped = one_group(r"/a\x5cx2db", 30, 30);
+    let of = Samples {
+        windows: &[],
+        groups: vec![(None, &escaped)],
+        are_recorded: false,
+    };
+    for name in [r"a\x2db", r"/a\x5cx2db"] {
+        let limit = Limit::parse(&format!("runq.p50 of {name} < 1us")).unwrap();
+        assert_eq!(limit.judge(&of).is_kept, Some(true), "{name}");
+    }
     // Of an interval, the maximum is a bound.
     let mut old = one_group("/a", 10, 10);
     old.groups[0].samples[GroupMetric::Runq as usize].max = 1_000_000;
