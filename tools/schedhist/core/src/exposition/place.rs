@@ -29,9 +29,12 @@ pub fn labels(name: &str) -> Labels {
             }
             _ => {}
         }
-        // Of `cri-containerd-ID.scope` and the like, or a folder of its own.
+        // Of `cri-containerd-ID.scope` and the like, but not of its monitor, or a folder of its own.
         let id = match kind {
-            "scope" => stem.rsplit_once('-').map(|(_, id)| id),
+            "scope" => stem
+                .rsplit_once('-')
+                .filter(|(of, _)| !of.ends_with("conmon"))
+                .map(|(_, id)| id),
             "" => Some(part),
             _ => None,
         };
@@ -83,6 +86,7 @@ mod tests {
             (format!("/kubepods/besteffort/pod{uid}/{id}"), [None, Some(uid), Some(&id)]),
             (format!("/kubepods/pod{uid}"), [None, Some(uid), None]),
             (format!("/system.slice/docker-{id}.scope/init"), [None, None, Some(&id)]),
+            (format!("/machine.slice/libpod-conmon-{id}.scope"), [None; 3]),
             (format!("/docker/{id}"), [None, None, Some(&id)]),
             ("/kubepods.slice/kubepods-burstable.slice".to_owned(), [None; 3]),
             (format!("/user.slice/session-2.scope/{}/podcast", &id[1..]), [None; 3]),
