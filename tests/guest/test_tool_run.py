@@ -712,6 +712,7 @@ def test_tool_run_chain():
     said = objects(lines_of_json(tool("run", "--chain", "-j", "--", "sleep", "0.2").err))
     path = next(one for one in said if one["schema"] == "schedhist.path.v1")
     note(path)
+    eq("the command, as of the run", path["command"], "sleep 0.2")
     parts = [ns for task in path["tasks"] for key, ns in task.items() if key != "name"]
     eq("the law", sum(parts) + path["unseen_ns"], path["wall_ns"])
     within("the sleep", 195_000_000, next(task["blocked_ns"] for task in path["tasks"] if task["name"] == "sleep"))

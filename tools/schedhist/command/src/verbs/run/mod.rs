@@ -7,7 +7,7 @@ use crate::{
     error::{noted, told, Result},
     files,
     options::{Form, Style},
-    output::note,
+    output::{note, printable},
     recordings::{
         runs::COUNTS,
         tables,
@@ -112,7 +112,11 @@ fn repeated(job: &Job<'_>, args: &Run, mut output: Option<&mut Writer>, status: 
         let mut recorder = args.chain.then(|| PathReader::begin(job.source));
         let outcome = job.once(&title, recorder.as_mut(), &mut started)?;
         if let (Some(recorder), Some(pid)) = (recorder, outcome.pid) {
-            if let Some(text) = noted(recorder.end(&title, pid, &job.style.form)) {
+            let of = match job.style.form {
+                Form::Json => job.subject.words(),
+                _ => printable(&title),
+            };
+            if let Some(text) = noted(recorder.end(&of, pid, &job.style.form)) {
                 job.log.print(&text);
             }
         }
