@@ -344,7 +344,10 @@ impl Watcher<'_> {
                     let names = self
                         .named
                         .of([group].into_iter(), (snapshot.time, snapshot.time));
-                    shown::name_of(group, &names)
+                    match self.args.json {
+                        true => names.get(&group).filter(|_| group != 0).cloned(),
+                        false => shown::name_of(group, &names),
+                    }
                 };
                 print(&match self.args.json {
                     true => in_progress::json(&task, &metric.name, &snapshot, groups),
