@@ -354,10 +354,10 @@ impl View<'_> {
         (name_width, most_width): (usize, usize),
     ) -> Line<'static> {
         // Recordings have groups of longer intervals.
-        let whole = moment.groups.span.unwrap_or(0);
-        let ran = match moment.span {
-            Some(_) => format!("{}%", percent(group.oncpu_ns, whole)),
-            None => text(Some(group.oncpu_ns)),
+        let ran = match (moment.span, moment.groups.span) {
+            (Some(_), Some(whole)) => format!("{}%", percent(group.oncpu_ns, whole)),
+            (Some(_), None) => "-".to_owned(),
+            (None, _) => text(Some(group.oncpu_ns)),
         };
         let average = |ns: u64| tasks(tasks_on_average(ns.into(), moment.groups.span));
         let name = cut(&group.name, name_width - 1);
