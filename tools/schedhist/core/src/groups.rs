@@ -49,8 +49,6 @@ pub struct GroupRow {
     pub ended_ns: [u64; CulpritKind::COUNT],
     /// By [`GroupCounter`].
     pub counters: [u64; GroupCounter::COUNT],
-    /// Its tasks' off-CPU periods because a quota was spent, in nanoseconds.
-    pub throttled: Times,
     /// Its migrations, by [`Distance::BETWEEN_CPUS`].
     pub migrations: [u64; Distance::BETWEEN_CPUS.len()],
     /// Its long waits.
@@ -406,10 +404,6 @@ impl<'a> GroupWindow<'a> {
             runq: (p99.or(group.runq_p99), (runq.max != 0).then_some(runq.max)),
             ended_ns,
             counters,
-            throttled: (
-                counters[GroupCounter::Throttled as usize],
-                counters[GroupCounter::ThrottledNs as usize],
-            ),
             migrations,
             long_waits,
             neighbours: self.neighbours(group, old),

@@ -276,8 +276,6 @@ fn add_row(sum: &mut GroupRow, row: &GroupRow) {
     add(&mut sum.oncpu_ns, row.oncpu_ns);
     add(&mut sum.waits.0, row.waits.0);
     add(&mut sum.waits.1, row.waits.1);
-    add(&mut sum.throttled.0, row.throttled.0);
-    add(&mut sum.throttled.1, row.throttled.1);
     for (sum, more) in sum.ended_ns.iter_mut().zip(row.ended_ns) {
         add(sum, more);
     }

@@ -5,7 +5,7 @@
 use schedhist_core::{
     distribution::{Distribution, Quantile},
     engine::{
-        group::records::GroupMetric,
+        group::records::{GroupCounter, GroupMetric},
         idle::{Distance, WaitCause, WaitPart},
     },
     groups::{offenders, GroupRow, GroupWindow, Offender, CLASSES},
@@ -23,6 +23,10 @@ use crate::{
     source::{each_interval, Interval, Reading, Source},
     table::{self, Cell, Column, Table},
 };
+
+/// Off-CPU periods because a quota was spent, and their sum.
+const THROTTLED: usize = GroupCounter::Throttled as usize;
+const THROTTLED_NS: usize = GroupCounter::ThrottledNs as usize;
 
 /// What is in progress is told in text from this time on, in nanoseconds.
 const LONG: u64 = 100_000_000;
@@ -198,8 +202,8 @@ impl Shown<'_> {
             Column::new(format!("ended_by_{name}_ns"), ended)
         }));
         columns.extend([
-            Column::json("throttled", count(|row| row.throttled.0)),
-            Column::json("throttled_ns", ns(|row| row.throttled.1)),
+            Column::json("throttled", count(|row| row.counters[THROTTLED])),
+            Column::json("throttled_ns", ns(|row| row.counters[THROTTLED_NS])),
         ]);
         columns.extend(placement());
         columns.push(Column::json("neighbours", |(row, _): &Row| {
@@ -356,10 +360,10 @@ fn served(row: &GroupRow, style: &Style) -> Option<String> {
 /// Returns what people see of a group below its row: whether its quota was spent, what it is doing,
 /// and who keeps it waiting.
 fn below(row: &GroupRow, is_wide: bool, style: &Style) -> Vec<String> {
-    let throttled = row.throttled;
-    let throttled = (throttled.0 != 0).then(|| {
-        let time = style.unit.text(Some(throttled.1));
-        format!("        throttled {} times, {time} in total", throttled.0)
+    let throttled = row.counters[THROTTLED];
+    let throttled = (throttled != 0).then(|| {
+        let time = style.unit.text(Some(row.counters[THROTTLED_NS]));
+        format!("        throttled {throttled} times, {time} in total")
     });
     let in_progress = [
         (row.in_progress.oncpu, "on a CPU"),

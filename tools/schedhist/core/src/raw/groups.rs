@@ -46,8 +46,6 @@ pub struct Group {
     pub id: u32,
     /// Its name, escaped as in the text files.
     pub name: Rc<str>,
-    pub tasks: u32,
-    pub is_live: bool,
     /// Its samples, by [`GroupMetric`].
     pub samples: [GroupSamples; GroupMetric::COUNT],
     /// Its counters, by [`GroupCounter`].
@@ -78,8 +76,6 @@ impl Group {
         Self {
             id,
             name: name.into(),
-            tasks: 0,
-            is_live: true,
             samples: Default::default(),
             counters: Default::default(),
             ended_by: Default::default(),
@@ -294,10 +290,9 @@ fn parse_grouping(time: u64, mut record: Reader<'_>) -> Option<Groups> {
 }
 
 fn parse_group(mut record: Reader<'_>) -> Option<Group> {
-    let (id, tasks) = (record.u32()?, record.u32()?);
-    let (live, name_len) = (record.u32()?, record.u32()?);
+    let (id, _tasks) = (record.u32()?, record.u32()?);
+    let (_live, name_len) = (record.u32()?, record.u32()?);
     let mut group = Group::new(id, "");
-    (group.tasks, group.is_live) = (tasks, live != 0);
     for samples in &mut group.samples {
         samples.count = record.u64()?;
         samples.sum = u128::from(record.u64()?) | (u128::from(record.u64()?) << 64);

@@ -58,8 +58,6 @@ fn times(pairs: &Pairs, key: impl Display) -> Times {
 fn group(rest: &str) -> Option<Group> {
     let pairs = Pairs::of_line(rest, "name")?;
     let mut group = Group::new(pairs.number("id")?, pairs.get("name")?);
-    group.tasks = pairs.number("tasks").unwrap_or_default();
-    group.is_live = pairs.get("live") != Some("0");
     for (samples, metric) in group.samples.iter_mut().zip(GroupMetric::ALL) {
         let name = metric.name();
         samples.count = number(&pairs, format!("{name}_count"));
