@@ -306,6 +306,7 @@ fn groups_are_more_records() {
         "group 1 1 1 2 2000 0 1500 4 40000 0 30000 0 0 0 0 \
          2 1 10 1 900 1 1000 1 30000 1 2000 1 7000 1 1 1 20 1 300 1 4000 2f6120625cff"
             .to_owned(),
+        format!("group 2 2 0{} ", " 0".repeat(33)),
         "neighbour 1 2 1 30000".to_owned(),
         "group_migrations 1 1 2 3 4".to_owned(),
         "group_long_waits 1 2 200 20 40 60 30 50 0 0 2 200 0 0 0 0 0 0".to_owned(),

@@ -136,7 +136,7 @@ pub(crate) fn of_groups(groups: &Groups) -> BTreeSet<String> {
     lines.extend(groups.memory.map(|bytes| format!("grouping_more {bytes}")));
     for group in &groups.groups {
         let id = u64::from(group.id);
-        let mut line = "group".to_owned() + &words([id, group.tasks.into(), group.is_live.into()]);
+        let mut line = format!("group {id}");
         for of in &group.samples {
             line += &words([of.count, of.sum as u64, (of.sum >> 64) as u64, of.max]);
         }
@@ -191,6 +191,8 @@ pub(crate) fn printed(text: &str) -> BTreeSet<String> {
                 words.drain(7..9);
             }
             "grouping" => drop(words.remove(3)),
+            // How many tasks it has, and whether it is live.
+            "group" => drop(words.drain(2..4)),
             "grouping_more" => words.truncate(2),
             // A snapshot has only the sum of long waits, and no chains.
             "long_waits" | "chain" | "hop" | "kept_cpu" | "kept_slice" => return None,

@@ -204,7 +204,6 @@ fn is_odd(printed: &str) -> bool {
                     Ok(rule) => rule.contains(char::is_control),
                     Err(_) => true,
                 },
-                "group" => number(3) > 1,
                 "worst" | "buckets" => !of("histogram", &words[1..3]),
                 "group_slices" | "group_waiting" | "group_unseen" => {
                     number(2) == 0 || !of("group", &words[1..2])
