@@ -118,7 +118,12 @@ fn folded_stacks() {
         }
         line.extend(b";main;read_[k] 12\n");
         let stacks = Stacks::parse("x", &line).unwrap();
-        let again = Stacks::parse("x", stacks.folded().as_bytes()).unwrap();
+        let folded = stacks.folded();
+        assert!(
+            !folded.trim_end().chars().any(char::is_control),
+            "{folded:?}"
+        );
+        let again = Stacks::parse("x", folded.as_bytes()).unwrap();
         assert_eq!(again.weights, stacks.weights);
         let (stack, weight) = stacks.weights.first_key_value().unwrap();
         assert_eq!((&stack[0].name, *weight), (&shown(&name), 12));

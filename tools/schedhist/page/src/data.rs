@@ -33,8 +33,8 @@ struct MetricFigures {
     rows: usize,
     /// The rows that have samples, each followed by their number.
     cells: Vec<Vec<u64>>,
-    /// p50, p99 and the maximum.
-    quantiles: Vec<[u64; 3]>,
+    /// p50, p99, the maximum, and 1 if that is only an upper bound.
+    quantiles: Vec<[u64; 4]>,
 }
 
 impl MetricFigures {
@@ -49,7 +49,8 @@ impl MetricFigures {
         };
         let quantiles = |one: &Distribution| {
             let share = |text| Quantile::parse(text).and_then(|share| one.quantile_upper(share));
-            [share("50"), share("99"), one.max.value()].map(Option::unwrap_or_default)
+            let is_bound = Some(u64::from(!one.max.is_exact()));
+            [share("50"), share("99"), one.max.value(), is_bound].map(Option::unwrap_or_default)
         };
         Self {
             low: scale.low,

@@ -120,19 +120,17 @@ impl Stacks {
     }
 
     /// Returns a line for each stack, `comm;outermost;...;innermost WEIGHT`, which
-    /// [`Stacks::parse`] reads. Frames of the kernel end in `_[k]`, and `\\xNN` stands for a byte
-    /// of a name that has a meaning in such a line.
+    /// [`Stacks::parse`] reads. Frames of the kernel end in `_[k]`, and `\\xNN` stands for a
+    /// character of a name that has a meaning in such a line, or to a terminal.
     pub fn folded(&self) -> String {
         let mut out = String::new();
         for (stack, weight) in &self.weights {
             for (place, frame) in stack.iter().enumerate() {
                 out.push_str(if place == 0 { "" } else { ";" });
                 for c in frame.name.chars() {
-                    let _ = match c {
-                        ';' | '\\' | '\0'..='\x1f' | '\x7f' => {
-                            write!(out, "\\x{:02x}", u32::from(c))
-                        }
-                        c => out.write_char(c),
+                    let _ = match c.is_control() || matches!(c, ';' | '\\') {
+                        true => write!(out, "\\x{:02x}", u32::from(c)),
+                        false => out.write_char(c),
                     };
                 }
                 out.push_str(if frame.is_kernel { "_[k]" } else { "" });

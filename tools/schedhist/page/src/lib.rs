@@ -36,7 +36,7 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 /// Constants, so that a page needs no SHA-256. The tests compare them.
 const STYLE_HASH: &str = "'sha256-8c3MCiFxFN5HqmoKdUX6kg3VONczK4k660J9Sj+z2s4='";
-const SCRIPT_HASH: &str = "'sha256-aAUdgzM1GwCMYxfqDoWjV8UJnqPzFGx9hbHqg5rsE2s='";
+const SCRIPT_HASH: &str = "'sha256-NjtbpmnPkZdv3gjXfItMfmBgUTObzKTLUQObqbQ4/S4='";
 
 /// The metrics that are shown first; the others are folded.
 const FIRST: [&str; 3] = ["runq", "oncpu", "offcpu"];
@@ -184,6 +184,15 @@ fn time(out: &mut String, value: Option<u64>) {
     );
 }
 
+/// Writes a maximum: `<` precedes an upper bound.
+fn greatest(out: &mut String, max: Max) {
+    let text = match max {
+        Max::None => "-".to_owned(),
+        max => escaped(&Unit::Fitting.max(max)),
+    };
+    sorted(out, max.value().unwrap_or_default(), &text);
+}
+
 fn worst_text(worst: Option<(u32, Worst)>) -> String {
     worst.map_or(String::new(), |(cpu, worst)| {
         let comm = worst.task.comm.split(|byte| *byte == 0).next();
@@ -237,11 +246,7 @@ fn summary_row(out: &mut String, recording: &Recording, place: usize, name: &str
     for share in ["50", "90", "99", "99.9", "99.99"] {
         time(out, quantile(&total, share));
     }
-    let max = match total.max {
-        Max::None => "-".to_owned(),
-        max => escaped(&Unit::Fitting.max(max)),
-    };
-    sorted(out, total.max.value().unwrap_or_default(), &max);
+    greatest(out, total.max);
     left(out, "", &worst_text(total.worst));
     out.push_str("</tr>");
 }
@@ -277,7 +282,8 @@ fn changes(out: &mut String, a: &Recording, b: &Recording) {
             for share in ["50", "90", "99", "99.9"] {
                 cell(out, change(quantile(&x, share), quantile(&y, share)));
             }
-            cell(out, change(x.max.value(), y.max.value()));
+            let exact = |max: Max| max.value().filter(|_| max.is_exact());
+            cell(out, change(exact(x.max), exact(y.max)));
             out.push_str("</tr>");
         }
     });
@@ -444,7 +450,7 @@ fn cpus(out: &mut String, all: &[Recording]) {
                 for share in ["50", "99", "99.9"] {
                     time(out, quantile(&cpu.runq, share));
                 }
-                time(out, cpu.runq.max.value());
+                greatest(out, cpu.runq.max);
                 let busy = percent(units::clamp(cpu.busy), recording.timeline.span());
                 sorted(out, format_args!("{busy:.1}"), &format!("{busy:.1} %"));
                 out.push_str("</tr>");

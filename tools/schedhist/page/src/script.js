@@ -25,11 +25,11 @@
 				if (cells[i] === row)
 					here = cells[i + 1];
 			}
-			const [begin, span] = times[column], [p50, p99, max] = heat.quantiles[column];
+			const [begin, span] = times[column], [p50, p99, max, isBound] = heat.quantiles[column];
 			const day = new Date(data[recording].clocks[column]).toISOString().slice(11, 19);
 			let text = 'at ' + day + ', ' + time(begin * 1e6) + ' from the beginning, for ' + time(span * 1e6) + ': ' + all + ' samples';
 			if (all)
-				text += ', p50 ' + time(p50) + ', p99 ' + time(p99) + ', max ' + time(max);
+				text += ', p50 ' + time(p50) + ', p99 ' + time(p99) + ', max ' + (isBound ? '<' : '') + time(max);
 			if (row !== null)
 				text += '; from ' + time(rowBegin(row)) + ' to ' + time(rowBegin(row + 1)) + ': ' + here;
 			out.textContent = text + (kept ? ' (kept: click again to release)' : '');
