@@ -170,7 +170,7 @@ impl Source {
             io::ErrorKind::PermissionDenied if sys::euid() != 0 => {
                 "only root may read and write it: run this as root, such as by sudo"
             }
-            io::ErrorKind::PermissionDenied => {
+            _ if error.raw_os_error() == Some(libc::EPERM) => {
                 "the kernel is locked down, and lets nobody write to debugfs: schedhist doctor"
             }
             _ => "schedhist doctor looks for the cause",

@@ -181,6 +181,30 @@ pub fn kill_child(child: &Child, number: i32) -> io::Result<()> {
     kill(child.id() as i32, number)
 }
 
+/// Executes `command`, and returns its status. A signal that asks this program to end is passed on,
+/// and comes back to who waits for it next.
+pub fn run_through(command: &mut Command) -> io::Result<ExitStatus> {
+    let waiter = Waiter::with(&[signal::Signal::SIGCHLD])?;
+    let mut child = command.spawn()?;
+    let mut asked = None;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if let Woken::Signal(signal) = waiter.wait(None, None) {
+            // The terminal sends it to both.
+            if !signal.is_from_terminal {
+                let _ = kill_child(&child, signal.number);
+            }
+            asked = Some(signal.number);
+        }
+    };
+    if let Some(number) = asked {
+        kill(std::process::id() as i32, number)?;
+    }
+    Ok(status)
+}
+
 /// Returns the exit status to pass on: 128 and the signal for a command that was killed.
 pub fn exit_status(status: ExitStatus) -> u8 {
     let killed = || 128 + status.signal().unwrap_or(0);

@@ -394,6 +394,19 @@ fn any_arguments() {
     assert!(begun.is_empty(), "{begun:?}");
 }
 
+/// A signal ends a command that hangs, and then `watch`, which waits for it.
+#[test]
+fn hanging_action() {
+    let folder = folder("hanging");
+    let action = "shell,command=exec sleep 1000";
+    let words = ["watch", "-T", "5", "--dir", "settings", "--on-threshold"];
+    let said = said(&ended(&folder, &[&words[..], &[action]].concat()));
+    assert!(
+        said.contains("the shell command ended with signal: 15"),
+        "{said}"
+    );
+}
+
 /// Runs a command that may go on: ends it a moment after it has blocked the signals for which it
 /// then waits.
 fn ended(folder: &Path, words: &[&str]) -> Output {

@@ -55,6 +55,7 @@ pub fn times(text: &str) -> Parsed<Times> {
     parsed
         .filter(|times| match times {
             (Some(Moment::Since(a)), Some(Moment::Since(b))) => a <= b,
+            (None, None) => false,
             _ => true,
         })
         .ok_or_else(|| {

@@ -83,13 +83,14 @@ fn elsewhere(_: &Source) -> Found {
 }
 
 /// What the module needs of a kernel.
-const NEEDED: [&str; 6] = [
+const NEEDED: [&str; 7] = [
     "MODULES",
     "SMP",
     "TRACEPOINTS",
     "TRACING",
     "DEBUG_FS",
     "SCHED_INFO",
+    "CGROUPS",
 ];
 
 /// Returns the configuration of the kernel that runs, wherever it is found.
@@ -317,9 +318,16 @@ fn settings(source: &Source) -> Found {
     if !left.is_empty() {
         return warning(left.join("; "), "schedhist ctl restores what was before");
     }
-    let actions = source.text("on_outlier").unwrap_or_default();
+    if !source.is_live() {
+        return good("these are copies");
+    }
+    let Ok(actions) = source.text("on_outlier") else {
+        return warning(
+            "on_outlier cannot be read",
+            "schedhist ctl on_outlier says why",
+        );
+    };
     match actions.trim() {
-        _ if !source.is_live() => good("these are copies"),
         "" | "none" => good("no killed schedhist has left any"),
         _ if setting::has_users("on_outlier") => good("a schedhist needs on_outlier"),
         actions => warning(

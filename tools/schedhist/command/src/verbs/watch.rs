@@ -76,6 +76,7 @@ impl Action {
             ("continue", "") => Some(Self::Continue),
             ("shell", rest) => rest
                 .strip_prefix("command=")
+                .filter(|command| !command.is_empty())
                 .map(|command| Self::Shell(command.to_owned())),
             ("signal", rest) => Self::signal(rest),
             _ => None,
@@ -383,7 +384,8 @@ impl Watcher<'_> {
     fn report(&mut self, found: &[Outlier], missed: u64) -> Result<bool> {
         let quiet = self.args.quiet;
         let mut has_names = self.unnamed.is_empty();
-        if !quiet && found.iter().flat_map(Outlier::groups).any(|id| id != 0) {
+        let has_groups = found.iter().flat_map(Outlier::groups).any(|id| id != 0);
+        if !quiet && (has_groups || !has_names) {
             let begin = self.names.begin();
             if let Some(begin) = begin {
                 self.see_names();
@@ -511,13 +513,13 @@ fn act(action: &Action, event: Event) -> Result {
         }
         Action::Module(_) | Action::Continue => Ok(()),
         Action::Shell(command) => {
-            let status = sys::with_signals(&mut Command::new("/bin/sh"))
+            let mut shell = Command::new("/bin/sh");
+            sys::with_signals(&mut shell)
                 .args(["-c", command])
                 .env("SCHEDHIST_PID", event.pid.to_string())
                 .env("SCHEDHIST_CPU", event.cpu.to_string())
-                .env("SCHEDHIST_DURATION_NS", event.duration_ns.to_string())
-                .status()
-                .at("/bin/sh")?;
+                .env("SCHEDHIST_DURATION_NS", event.duration_ns.to_string());
+            let status = sys::run_through(&mut shell).at("/bin/sh")?;
             if !status.success() {
                 note(format!("the shell command ended with {status}"));
             }

@@ -49,6 +49,7 @@ top | -i few.data | --limits limits | says BROKEN runq.p50 < 1ns:
 top | -i few.data | --last 0.5 | differs
 top | --dir machine | --time 0,1 | refused required arguments
 top | -i few.data | --time 0,1 | differs
+top | -i few.data | --time , | refused two times A,B
 top | --dir machine | --input nowhere | refused this reads no files of the module
 hist | --dir machine | --nanoseconds / --microseconds / --milliseconds | differs
 hist | --dir machine -j | --milliseconds | refused cannot be used with
@@ -237,6 +238,7 @@ watch | --dir settings -T 5 | --chain | notes settings/chain
 watch | oncpu --dir settings -T 5 | --chain | refused oncpu: only waits and sleeps have a chain
 watch | resched_lazy --dir settings -T 5 | --chain | refused resched_lazy: only waits and sleeps have a chain
 watch | --dir settings -T 5 | --on-threshold dance | refused 'dance' for '--on-threshold <ACTION>'
+watch | --dir settings -T 5 | --on-threshold shell,command= | refused 'shell,command='
 watch | --dir settings -T 5 | --json | differs
 watch | --dir settings -T 5 -d 0.3 | --summary | says ## 1 outlier of runq above 5.00us:
 watch | -T 5 | --dir nowhere | differs

@@ -142,7 +142,7 @@ impl View<'_> {
     /// that of `runq` unless they have their own.
     fn threshold(&self, metric: &str) -> Option<u64> {
         let all = &self.status.thresholds;
-        let of = |metric: &str| all.iter().find(|(name, _)| name == metric);
+        let of = |metric: &str| all.iter().flatten().find(|(name, _)| name == metric);
         let of_runq = || of("runq").filter(|_| metric.starts_with("runq"));
         of(metric).or_else(of_runq).map(|(_, ns)| *ns)
     }

@@ -436,11 +436,12 @@ impl View<'_> {
         };
         if lines.is_empty() {
             let (status, is_filtered) = (&self.status, !self.choice.filter.is_empty());
-            let text = match status.thresholds.is_empty() && !status.is_recording {
-                true => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
-                false if is_filtered => "no outlier passes the filter",
-                false if status.is_recording => "none",
-                false => "none yet",
+            let text = match status.thresholds.as_deref() {
+                _ if status.is_recording && !is_filtered => "none",
+                None if !status.is_recording => "the thresholds cannot be read: schedhist doctor",
+                Some([]) => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
+                _ if is_filtered => "no outlier passes the filter",
+                _ => "none yet",
             };
             return vec![title.into(), span(text, look.dim()).into()];
         }

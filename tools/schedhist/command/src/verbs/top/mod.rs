@@ -131,13 +131,13 @@ impl Feed<'_> {
             .extend(render::off(&interval.window, &is_wanted));
         let limits = self.limits.judge(&reading.timed, groups.as_ref());
         let thresholds = interval.window.names.metrics.iter().filter_map(|it| {
-            let text = self
-                .source
-                .text(&format!("threshold_ns/{}", it.name))
-                .ok()?;
-            Some((it.name.clone(), text.trim().parse().ok()?))
+            let text = self.source.text(&format!("threshold_ns/{}", it.name));
+            Some((it.name.clone(), text.ok()?.trim().parse().ok()))
         });
-        self.status.thresholds = thresholds.collect();
+        let thresholds: Vec<_> = thresholds.collect();
+        let are_set = |(name, ns): (_, Option<u64>)| Some((name, ns?));
+        self.status.thresholds =
+            (!thresholds.is_empty()).then(|| thresholds.into_iter().filter_map(are_set).collect());
         let rows = self.groups(groups, part);
         let outliers = self.outliers();
         let mut moment = Moment::new(&interval, Rc::new(rows.0), outliers);

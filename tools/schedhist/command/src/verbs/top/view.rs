@@ -61,8 +61,8 @@ pub struct Status {
     pub folds: Vec<(String, Vec<usize>)>,
     /// The rule by which tasks are grouped; empty if they are not.
     pub rule: String,
-    /// The thresholds of outliers, by metric, in nanoseconds.
-    pub thresholds: Vec<(String, u64)>,
+    /// The thresholds of outliers, by metric, in nanoseconds; `None` if they cannot be read.
+    pub thresholds: Option<Vec<(String, u64)>>,
     pub interval: Duration,
     /// Whether a recording is played.
     pub is_recording: bool,
