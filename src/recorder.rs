@@ -19,6 +19,8 @@ use crate::{
         abstractions::{
             for_each_task,
             new_work,
+            run_if_online,
+            with_current,
             CgroupAttachTask,
             Hotplug,
             PerCpu,
@@ -215,6 +217,21 @@ impl Recorder {
     pub(crate) fn start_idle(&self) {
         if let Some((_, idles)) = &self.long_waits {
             idles.start();
+        }
+        let Some(Grouping { groups, .. }) = &self.groups else {
+            return;
+        };
+        for (cpu, memory) in groups.memories().per_cpu().numbered() {
+            run_if_online(cpu, || {
+                let occupant = memory.occupant();
+                // Else there was a switch already.
+                if occupant.now() == TaskGroup::UNKNOWN {
+                    occupant.enter(with_current(|task| match task.is_idle() {
+                        true => TaskGroup::IDLE,
+                        false => groups.task_group(task, &self.tasks),
+                    }));
+                }
+            });
         }
     }
 

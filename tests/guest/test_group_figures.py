@@ -232,3 +232,22 @@ def test_groups_blame():
     within("time by the hog", total // 2, by_hog, total)
     for kind in "own", "other":
         within(f"waits of the sleepers ended by {kind}", 10, sleeper.values[f"ended_by_{kind}"])
+
+
+def test_groups_blame_at_first():
+    """Who has a CPU since before measuring began is known when the first wait there ends."""
+    cgroup.on()
+    load()
+    cgroup.make("sleeper", "hog")
+    command = ["taskset", "-c", "1", "chrt", "-f"]
+    cgroup.start_in("hog", *command, "10", "sh", "-c", "while :; do :; done")
+    time.sleep(1)
+    begin("cgroup")
+    os.waitpid(cgroup.start_in("sleeper", *command, "20", "true"), 0)
+    measure(0)
+    check_group_laws()
+    all_groups = groups()
+    (sleeper,) = [group for group in all_groups.values() if group.name == SLEEPER]
+    within("neighbours", 1, len(sleeper.neighbours))
+    if 0 in sleeper.neighbours:
+        raise Wrong(f"the other group is blamed: {sleeper.neighbours}")
