@@ -6,6 +6,7 @@
 //! tasks first run there, by a work queue. Until then, samples count as not in a histogram.
 
 use core::{
+    mem::offset_of,
     ptr,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicUsize,
@@ -96,17 +97,21 @@ const OWN: u32 = 3;
 /// point to as many cells as there are in `unread`: to these, or, once its `state` is [`OWN`], to
 /// cells from a `KVBox` that belong to this slot alone. [`GroupMemory::fold`] may move them to
 /// another slot; only dropping `self` frees them.
+#[repr(C, align(64))]
 pub(crate) struct GroupMemory {
     occupant: Occupant,
     current: AtomicPtr<Slot>,
     slots: KVBox<[Slot]>,
-    /// Whether histograms were requested for one of them since they were last allocated.
-    has_wanted: AtomicBool,
     /// As many as there are slots.
     placements: KVBox<[GroupPlacement]>,
     /// The cells of groups without histograms.
     unread: KVBox<[Cell]>,
+    /// Whether histograms were requested for one of them since they were last allocated. Beyond the
+    /// line of what switches read and write, as other CPUs write it, too.
+    has_wanted: AtomicBool,
 }
+
+const _: () = assert!(offset_of!(GroupMemory, has_wanted) >= 64);
 
 impl GroupMemory {
     /// Creates memory for `groups` groups on the CPU `number`, with histograms of `scheme`. Sleeps;
@@ -130,9 +135,9 @@ impl GroupMemory {
             occupant: Occupant::default(),
             current: AtomicPtr::new(ptr::from_ref(first).cast_mut()),
             slots,
-            has_wanted: AtomicBool::new(false),
             placements: zeroed_slice(number, groups)?,
             unread,
+            has_wanted: AtomicBool::new(false),
         };
         Ok(KVBox::new(memory, GFP_KERNEL)?)
     }
@@ -249,7 +254,7 @@ impl GroupMemory {
     /// Allocates the histograms that are wanted, as far as `budget` allows.
     fn fill(&self, number: u32, budget: &Budget) {
         // Pairs with the release in `want()`. A request that comes after this queues the work anew.
-        if !self.has_wanted.swap(false, Acquire) {
+        if !self.has_wanted.load(Relaxed) || !self.has_wanted.swap(false, Acquire) {
             return;
         }
         for slot in self.slots.iter() {

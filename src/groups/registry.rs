@@ -2,11 +2,17 @@
 
 //! The names of groups, and which key has which.
 
-use core::mem;
+use core::{
+    mem,
+    ops::Deref, //
+};
 
 use kernel::{
     prelude::*,
-    sync::rcu,
+    sync::{
+        rcu,
+        Arc, //
+    },
     time::Msecs, //
 };
 
@@ -45,7 +51,26 @@ use crate::{
 
 pub(super) const NSEC_PER_MSEC: u64 = 1_000_000;
 
-pub(super) type ListRule = list::Rule<KVec<u8>, KVec<u128>, Subtree>;
+pub(super) type ListRule = list::Rule<Bytes, KVec<u128>, Subtree>;
+
+/// What a rule consists of, which does not change.
+#[derive(Clone)]
+pub(super) struct Bytes(Arc<KVec<u8>>);
+
+impl Bytes {
+    /// Fails with `ENOMEM`.
+    pub(super) fn new(bytes: KVec<u8>) -> Result<Self> {
+        Ok(Self(Arc::new(bytes, GFP_KERNEL)?))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// The names of groups, and which key has which.
 pub(super) struct GroupRegistry {

@@ -15,6 +15,7 @@ use super::{
     },
     registry::{
         new_fork_marks,
+        Bytes,
         GroupRegistry, //
     },
     Groups, //
@@ -46,9 +47,9 @@ const FOLLOWED: usize = 1 << 15;
 
 /// The tasks that a rule matches, with its cgroup or processes resolved.
 pub(crate) struct ResolvedRule {
-    matcher: Matcher<KVec<u8>, KVec<u128>, Subtree>,
+    matcher: Matcher<Bytes, KVec<u128>, Subtree>,
     /// The text of the rule, with paths and PIDs of the initial namespaces.
-    text: KVec<u8>,
+    text: Bytes,
     /// The process that the rule follows, with its PID.
     root: Option<(i32, ProcessId)>,
 }
@@ -79,7 +80,7 @@ impl Groups {
             }
             Pattern::Comm(glob) => {
                 let text = copy(definition.text, GFP_KERNEL)?;
-                (Matcher::Comm(copy(glob, GFP_KERNEL)?), text)
+                (Matcher::Comm(Bytes::new(copy(glob, GFP_KERNEL)?)?), text)
             }
             Pattern::Children(pid) => {
                 let process = ProcessId::find(pid).ok_or(ESRCH)?;
@@ -89,7 +90,7 @@ impl Groups {
         };
         Ok(ResolvedRule {
             matcher,
-            text,
+            text: Bytes::new(text)?,
             root,
         })
     }
@@ -106,7 +107,7 @@ impl Groups {
         resolved: ResolvedRule,
         tasks: Option<&TaskStates>,
     ) -> Result {
-        let name = copy(definition.name, GFP_KERNEL)?;
+        let name = Bytes::new(copy(definition.name, GFP_KERNEL)?)?;
         let mut name_of_group = copy(definition.name, GFP_KERNEL)?;
         let mut fork_marks = None;
         if resolved.root.is_some() && !self.registry.lock().list.has_children() {
@@ -228,38 +229,14 @@ impl Groups {
     /// Calls `show` for each rule, in their order. All are from the same moment. Sleeps; fails with
     /// `ENOMEM`, and as `show` does.
     pub(crate) fn for_each_rule(&self, mut show: impl FnMut(list::Shown<'_>) -> Result) -> Result {
-        // The names and texts, one after the other. Allocated first, as this must not sleep with
-        // the lock held.
-        let (mut bytes, mut lens) = (KVVec::new(), KVec::new());
-        loop {
-            let (size, count) = {
-                let registry = self.registry.lock();
-                let sizes = registry
-                    .list
-                    .iter()
-                    .map(|rule| rule.name.len() + rule.text.len());
-                let (size, count) = (sizes.sum(), registry.list.iter().count());
-                if size <= bytes.capacity() && count <= lens.capacity() {
-                    for rule in registry.list.iter() {
-                        bytes.extend_from_slice(&rule.name, GFP_NOWAIT)?;
-                        bytes.extend_from_slice(&rule.text, GFP_NOWAIT)?;
-                        lens.push((rule.name.len(), rule.text.len()), GFP_NOWAIT)?;
-                    }
-                    break;
-                }
-                (size, count)
-            };
-            bytes = KVVec::with_capacity(size, GFP_KERNEL)?;
-            lens = KVec::with_capacity(count, GFP_KERNEL)?;
+        let mut rules = KVec::with_capacity(u64::BITS as usize, GFP_KERNEL)?;
+        for rule in self.registry.lock().list.iter() {
+            // Each has a mark of its own, a bit of 64: there is room.
+            rules.push((rule.name.clone(), rule.text.clone()), GFP_NOWAIT)?;
         }
-        let mut rest = &bytes[..];
-        for (name, text) in &lens {
-            let (rule, others) = rest.split_at_checked(name + text).ok_or(EINVAL)?;
-            let (name, text) = rule.split_at_checked(*name).ok_or(EINVAL)?;
-            show(list::Shown { name, text })?;
-            rest = others;
-        }
-        Ok(())
+        rules
+            .iter()
+            .try_for_each(|(name, text)| show(list::Shown { name, text }))
     }
 }
 
