@@ -15,6 +15,7 @@ use kernel::{
 use crate::{
     boundary::abstractions::{
         smp,
+        zeroed_slice,
         PerCpu, //
     },
     chains::AllChains,
@@ -332,7 +333,7 @@ impl Monitor {
         let cpus = PerCpu::new(|number| {
             let cpu = records.get(number).ok_or(EINVAL)?;
             let cells = CpuRecords::cells(records.scheme(), cpu.capacity());
-            let counts = KVVec::from_elem(0, cells, GFP_KERNEL)?;
+            let counts = zeroed_slice::<u64>(number, cells)?;
             let mut baseline = Baseline::new(records.scheme(), counts).ok_or(EINVAL)?;
             let earlier = state.setup.baselines.as_ref();
             if let Some((earlier, _)) = earlier.and_then(|all| all.cpus.get(number)) {

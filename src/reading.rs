@@ -42,7 +42,7 @@ use crate::{
     },
 };
 
-type CpuBaseline = Baseline<KVVec<u64>>;
+type CpuBaseline = Baseline<KVBox<[u64]>>;
 
 /// The counts at the last reset.
 pub(crate) struct Baselines {

@@ -79,8 +79,9 @@ fn write(reading: &Reading, out: &mut impl raw::Sink) -> Result {
             Ok(())
         })?;
     }
-    if let Some(groups) = &reading.setup.groups {
-        let groups = groups.hold();
+    // To the end: what is in progress has the numbers of these groups.
+    let groups = reading.setup.groups.as_ref().map(|groups| groups.hold());
+    if let Some(groups) = &groups {
         let rule = groups.text().as_bytes();
         raw::grouping(out, groups.since(), rule, &groups.head(), groups.scheme());
         groups.for_each_reading(reading, |one| {
