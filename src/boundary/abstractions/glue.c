@@ -113,6 +113,13 @@ static_assert(SCHEDHIST_TIMER_SOFTIRQ == TIMER_SOFTIRQ);
 static_assert(SCHEDHIST_HRTIMER_SOFTIRQ == HRTIMER_SOFTIRQ);
 static_assert(SCHEDHIST_RCU_SOFTIRQ == RCU_SOFTIRQ);
 
+/* The engine has these as literals: switch_out.rs and rule.rs. */
+static_assert(TASK_INTERRUPTIBLE == 0x1 && TASK_UNINTERRUPTIBLE == 0x2 &&
+	      __TASK_STOPPED == 0x4 && __TASK_TRACED == 0x8 &&
+	      TASK_PARKED == 0x40 && TASK_DEAD == 0x80 && TASK_NOLOAD == 0x400 &&
+	      TASK_RTLOCK_WAIT == 0x1000 && TASK_FROZEN == 0x8000);
+static_assert(PID_MAX_LIMIT <= 1 << 22);
+
 bool schedhist_is_softirq_thread(const struct task_struct *task)
 {
 	/* Another CPU may change other flags. Only root renames a thread. */
