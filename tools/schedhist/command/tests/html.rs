@@ -55,11 +55,12 @@ fn record(path: &Path, seed: u64, count: u64, stall: u64) -> Vec<f64> {
             recorder.mark("gap: <b>nobody</b> was there").unwrap();
         }
         machine.run(20);
-        // Of each second that tasks waited long, idle CPUs could have served a quarter.
-        let parts = [1_000_000_000, 0, 250_000_000, 0, 0, 750_000_000].map(|ns| ns * i);
+        // Of each second that tasks waited long, idle CPUs could have served a quarter. The first
+        // cause began them.
+        let s = i * 1_000_000_000;
+        let waits = [i, s, 0, s / 4, 0, 0, s / 4 * 3, i, s];
         let mut sums = WaitSums::default();
-        sums.0[0] = i;
-        sums.0[1..=parts.len()].copy_from_slice(&parts);
+        sums.0[..waits.len()].copy_from_slice(&waits);
         machine.long_waits = Some((1_000_000, sums));
         let bytes = machine.raw();
         let mut snapshot = raw::decode(&bytes).unwrap();
@@ -409,7 +410,7 @@ fn an_hour() {
     );
     let sentence =
         "; the longest 50.0ms at 07:39:04 on CPU 2, of &lt;/title&gt;:7, behind hog:9; idle \
-         CPUs could have served 25 % of the time of long waits.";
+         CPUs could have served 25 % of the time of long waits: 100 % moved.";
     assert!(head.contains(sentence), "{head}");
     // Marks and rows lead to each other, and who is to blame is added up.
     assert!(page.contains("<a id=\"m0-0\" href=\"#o0-0\">") && page.contains("<a href=\"#m0-0\">"));
