@@ -8,7 +8,6 @@ extern crate alloc;
 use alloc::{string::String, vec::Vec};
 use core::{
     fmt,
-    marker::PhantomData,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
@@ -150,7 +149,7 @@ pub const fn task(pid: i32) -> Task {
 pub const IDLE: Task = task(0);
 
 /// A switch.
-pub struct Switch<'a, F> {
+pub struct Switch<'a> {
     /// The time of the switch.
     now: u64,
     /// The task that leaves the CPU.
@@ -160,25 +159,29 @@ pub struct Switch<'a, F> {
     /// The task that gets the CPU.
     next: Task,
     /// Finds the state of a task by its PID.
-    state: F,
-    states: PhantomData<&'a TaskState>,
+    state: &'a dyn Fn(i32) -> &'a TaskState,
 }
 
-impl<'a, F: Fn(i32) -> &'a TaskState> Switch<'a, F> {
+impl<'a> Switch<'a> {
     /// Returns a switch from `prev`, which leaves in the state `prev_state`, to `next`.
-    pub const fn new(now: u64, prev: Task, prev_state: PrevState, next: Task, state: F) -> Self {
+    pub const fn new(
+        now: u64,
+        prev: Task,
+        prev_state: PrevState,
+        next: Task,
+        state: &'a dyn Fn(i32) -> &'a TaskState,
+    ) -> Self {
         Self {
             now,
             prev,
             prev_state,
             next,
             state,
-            states: PhantomData,
         }
     }
 }
 
-impl<'a, F: Fn(i32) -> &'a TaskState> view::Switch for Switch<'a, F> {
+impl view::Switch for Switch<'_> {
     type Task = Task;
 
     getters!(&self: now: u64, prev: Task, next: Task);
@@ -243,7 +246,8 @@ pub fn record_idle<S: Settings>(
     idle: &TaskState,
     observer: impl Observer,
 ) {
-    let switch = Switch::new(now, IDLE, PrevState::new(false, 0), IDLE, |_| idle);
+    let states = |_| idle;
+    let switch = Switch::new(now, IDLE, PrevState::new(false, 0), IDLE, &states);
     cpu.switch::<S>(&switch, observer);
 }
 

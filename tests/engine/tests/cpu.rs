@@ -41,7 +41,8 @@ proptest! {
                 last_queued: now.saturating_sub(length / 2).max(1),
                 ..task(2)
             };
-            let switch = Switch::new(now, prev, prev_state, next, |_| &untracked);
+            let states = |_| &untracked;
+            let switch = Switch::new(now, prev, prev_state, next, &states);
             any.switch::<Dynamic>(&switch, |_| Identity::default());
             record_switch(&defaults, MetricSet::DEFAULT, &switch, |_| Identity::default());
         }
@@ -103,7 +104,8 @@ impl Alone {
     }
 
     fn switch(&self, now: u64, prev: Task, prev_state: PrevState, next: Task) {
-        let switch = Switch::new(now, prev, prev_state, next, |_| &self.state);
+        let states = |_| &self.state;
+        let switch = Switch::new(now, prev, prev_state, next, &states);
         self.cpu.switch::<Dynamic>(&switch, |_| Identity::default());
     }
 }
@@ -157,7 +159,8 @@ fn requests_of_the_same_time_both_end() {
         cpu.request(&cpu, metric, Requested::Running, 20);
     }
     let untracked = TaskState::untracked();
-    let switch = Switch::new(50, task(1), PrevState::new(true, 0), IDLE, |_| &untracked);
+    let states = |_| &untracked;
+    let switch = Switch::new(50, task(1), PrevState::new(true, 0), IDLE, &states);
     record_switch(&cpu, MetricSet::ALL, &switch, |_| Identity::default());
     assert_eq!(
         [Metric::Resched, Metric::ReschedLazy].map(|metric| cpu.sum(metric)),

@@ -90,9 +90,9 @@ proptest! {
             if let Some(next) = next {
                 // The idle task does not follow itself.
                 let next = task(if next == 0 && current.pid == 0 { 1 } else { next });
-                let state = |pid: i32| &states[pid as usize % 3];
+                let states = |pid: i32| &states[pid as usize % 3];
                 let prev_state = PrevState::new(false, u32::from(now % 2 == 0));
-                let switch = Switch::new(now, current, prev_state, next, state);
+                let switch = Switch::new(now, current, prev_state, next, &states);
                 cpu.switch::<Dynamic>(&switch, groups.observer());
                 if let Some(span) = since.and_then(|since| now.checked_sub(since)) {
                     ended[current.pid as usize] += u128::from(span);
@@ -173,7 +173,8 @@ fn left(state: &TaskState, now: u64, prev_state: PrevState, throttled: bool) {
         ..task(1)
     };
     for (now, prev, next) in [(now - 10, IDLE, one), (now, one, IDLE)] {
-        let switch = Switch::new(now, prev, prev_state, next, |_| state);
+        let states = |_| state;
+        let switch = Switch::new(now, prev, prev_state, next, &states);
         cpu.switch::<Dynamic>(&switch, nobody);
     }
 }
@@ -259,7 +260,8 @@ fn a_running_task_does_not_wait() {
         ..task(1)
     };
     let cpu = records(0, Scheme::DEFAULT, MetricSet::DEFAULT);
-    let switch = Switch::new(10, IDLE, PrevState::new(false, 0), one, |_| &state);
+    let states = |_| &state;
+    let switch = Switch::new(10, IDLE, PrevState::new(false, 0), one, &states);
     cpu.switch::<Dynamic>(&switch, nobody);
     assert_eq!(waiting(&state, 5_000, true, one), None);
     assert!(!state.is_out(one));

@@ -304,7 +304,8 @@ fn a_request_to_reschedule_ends_once() {
         join(requester);
         let is_pending = cpu.has_requests();
         let state = TaskState::untracked();
-        let switch = Switch::new(9, task(7), PrevState::new(true, 0), IDLE, |_| &state);
+        let states = |_| &state;
+        let switch = Switch::new(9, task(7), PrevState::new(true, 0), IDLE, &states);
         cpu.switch::<DynamicResched>(&switch, |_| identity(7));
         let samples = cpu.count_of(Metric::Resched);
         assert_eq!(samples, u64::from(is_pending));
@@ -612,7 +613,8 @@ fn a_task_is_handed_over() {
         let sleeper = thread_with(
             &(cpus.clone(), task.clone(), on_cpu.clone()),
             move |(cpus, task, on_cpu)| {
-                let switch = Switch::new(100, SLEEPER, PrevState::new(false, 1), IDLE, |_| &*task);
+                let states = |_| &*task;
+                let switch = Switch::new(100, SLEEPER, PrevState::new(false, 1), IDLE, &states);
                 cpus[0].switch::<Dynamic>(&switch, nobody);
                 on_cpu.store(false, Release);
             },
@@ -630,7 +632,8 @@ fn a_task_is_handed_over() {
             last_queued: 120,
             ..SLEEPER
         };
-        let switch = Switch::new(130, IDLE, PrevState::new(false, 0), next, |_| &*task);
+        let states = |_| &*task;
+        let switch = Switch::new(130, IDLE, PrevState::new(false, 0), next, &states);
         cpus[1].switch::<Dynamic>(&switch, nobody);
         let sums = [
             Metric::Offcpu,
@@ -1002,7 +1005,8 @@ fn a_task_is_moved_while_it_gets_a_cpu() {
         let state = settled(TaskState::new());
         let cpu = records(0);
         let switch = |now, prev, next: Task| {
-            let switch = Switch::new(now, prev, PrevState::new(false, 0), next, |_| &*state);
+            let states = |_| &*state;
+            let switch = Switch::new(now, prev, PrevState::new(false, 0), next, &states);
             let nobody = |_| Identity::default();
             let grouped = Grouped::new(nobody, &groups);
             cpu.switch::<Dynamic>(&switch, grouped);
@@ -1146,7 +1150,8 @@ fn slice_while_it_changes(first: usize) {
         let state = TaskState::untracked();
         let who = |n| if is_idle(n) { IDLE } else { task(1) };
         let prev_state = PrevState::new(false, u32::from(is_idle(n)));
-        let switch = Switch::new(STARTS[n], who(n - 1), prev_state, who(n), |_| &state);
+        let states = |_| &state;
+        let switch = Switch::new(STARTS[n], who(n - 1), prev_state, who(n), &states);
         cpu.switch::<Dynamic>(&switch, |_| identity(1));
     };
     idle_at(&cpu, STARTS[0], |_| identity(0));
@@ -1200,7 +1205,8 @@ fn slice_of_a_group_while_it_ends() {
     settle(&state);
     let switch = |cpu: &Records, groups: &Groups, state: &TaskState, now, prev: Task, next| {
         let prev_state = PrevState::new(false, u32::from(prev.pid != 0));
-        let switch = Switch::new(now, prev, prev_state, next, |_| state);
+        let states = |_| state;
+        let switch = Switch::new(now, prev, prev_state, next, &states);
         cpu.switch::<Dynamic>(&switch, Grouped::new(|_| identity(1), groups));
     };
     state.set_task_group(task(1).id, user(1));

@@ -108,7 +108,8 @@ pub(crate) fn switch(cpu: &Cpu<Vec<Cell>>, now: u64, who: Who) -> Option<u64> {
     let notes = Notes::default();
     let untracked = TaskState::untracked();
     let prev_state = prev_state_of(Cause::Interruptible);
-    let switch = Switch::new(now, prev, prev_state, task(1), |_| &untracked);
+    let states = |_| &untracked;
+    let switch = Switch::new(now, prev, prev_state, task(1), &states);
     cpu.switch::<Dynamic>(&switch, &notes);
     let (slices, samples) = (notes.slices.into_inner(), notes.samples.into_inner());
     let expected: Vec<Sample> = slices

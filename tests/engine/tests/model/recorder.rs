@@ -25,7 +25,6 @@ use schedhist_engine::engine::{
         sample::{Observer, Sample, Side},
         switch_out::PrevState,
         task_state::{record_wakeup, AllWakeups, QueuedWakeups, TaskState as State},
-        view,
     },
 };
 use schedhist_engine::testing::{self, new_records, record_switch, Switch, Wakeup};
@@ -580,7 +579,7 @@ impl Recorder {
 fn record(
     (records, metrics): (&Cpu<Vec<Cell>>, MetricSet),
     groups: Option<&mut CpuGroups>,
-    switch: &impl view::Switch,
+    switch: &Switch<'_>,
     observer: impl Observer,
 ) {
     match groups {
