@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from harness import raw
-from harness.test import (WORK, Wrong, busy, check_laws, cpus, defer, eq, hog, kill_group, load, measure, needs, skip,
-                          spawn, status, unload, wait_until, within, write, write_file)
+from harness.test import (DEBUG, WORK, Wrong, busy, check_laws, cpus, defer, eq, hog, kill_group, load, measure, needs,
+                          skip, spawn, status, unload, wait_until, within, write, write_file)
 from harness.tool import Job, begin, objects, says, tool
 
 MASK = (1 << 64) - 1
@@ -43,7 +43,9 @@ def check_time(number):
                 for what, more in ("oncpu", oncpu - last[cpu][0]), ("idle", idle - last[cpu][1]):
                     within(f"cpu {cpu}: growth of {what}", 0, more, now - last[cpu][3])
         last = found
-    within(f"slices in {number} snapshots", number * len(os.sched_getaffinity(1)) * 3 // 4, slices)
+    # Kernels that check all that they do are slow, and see more switches within a snapshot.
+    share = 4 if DEBUG else 8
+    within(f"slices in {number} snapshots", number * len(os.sched_getaffinity(1)) * share // 10, slices)
 
 
 def test_in_progress_law():

@@ -423,6 +423,7 @@ fn a_recording() {
             && !text.contains("/always")
     });
     terminal.keys(&["q"]);
+    terminal.has_ended(&mut module, "0");
 }
 
 #[test]

@@ -119,7 +119,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Adds the result for another recording. Of each law, the violation that is furthest off stays.
+    /// Adds the result for another recording. Of each law, the violation furthest off stays.
     pub fn add(&mut self, other: Self) {
         self.checked = self.checked.max(other.checked);
         self.in_flight = self.in_flight.max(other.in_flight);

@@ -29,7 +29,7 @@ pub fn labels(name: &str) -> Labels {
             }
             _ => {}
         }
-        // Of `cri-containerd-ID.scope` and the like, but not of its monitor, or a folder of its own.
+        // Of `cri-containerd-ID.scope` and the like, but not of its monitor or a folder of its own.
         let id = match kind {
             "scope" => stem
                 .rsplit_once('-')
