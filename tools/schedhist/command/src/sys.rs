@@ -12,7 +12,7 @@ use std::{
             process::{CommandExt, ExitStatusExt},
         },
     },
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, ExitStatus},
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -181,28 +181,24 @@ pub fn kill_child(child: &Child, number: i32) -> io::Result<()> {
     kill(child.id() as i32, number)
 }
 
-/// Executes `command`, and returns its status. A signal that asks this program to end is passed on,
-/// and comes back to who waits for it next.
-pub fn run_through(command: &mut Command) -> io::Result<ExitStatus> {
+/// Executes `command`. Returns its status, and whether a signal has asked this program to end: that
+/// is passed on.
+pub fn run_through(command: &mut Command) -> io::Result<(ExitStatus, bool)> {
     let waiter = Waiter::with(&[signal::Signal::SIGCHLD])?;
     let mut child = command.spawn()?;
-    let mut asked = None;
-    let status = loop {
+    let mut is_over = false;
+    loop {
         if let Some(status) = child.try_wait()? {
-            break status;
+            return Ok((status, is_over));
         }
         if let Woken::Signal(signal) = waiter.wait(None, None) {
+            is_over = true;
             // The terminal sends it to both.
             if !signal.is_from_terminal {
                 let _ = kill_child(&child, signal.number);
             }
-            asked = Some(signal.number);
         }
-    };
-    if let Some(number) = asked {
-        kill(std::process::id() as i32, number)?;
     }
-    Ok(status)
 }
 
 /// Returns the exit status to pass on: 128 and the signal for a command that was killed.
@@ -334,20 +330,14 @@ pub fn open_pipe(path: &Path) -> io::Result<File> {
 }
 
 /// Returns another descriptor of the file that `fd` is open for. Neither is passed on to commands,
-/// unless `fd` is one of the three standard ones. With `appends`, each write goes to the end. Fails
-/// if `fd` is not open for writing.
-pub fn duplicate(fd: RawFd, appends: bool) -> io::Result<File> {
+/// unless `fd` is one of the three standard ones. Fails if `fd` is not open for writing.
+pub fn duplicate(fd: RawFd) -> io::Result<File> {
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
     if flags & OFlag::O_ACCMODE == OFlag::O_RDONLY {
         return Err(Errno::EBADF.into());
     }
     if fd > libc::STDERR_FILENO {
         fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    }
-    let path = PathBuf::from(format!("/proc/self/fd/{fd}"));
-    // F_SETFL would change the open file of the caller, too.
-    if appends && !flags.contains(OFlag::O_APPEND) && path.is_file() {
-        return File::options().append(true).open(path);
     }
     // It takes the place of a file that is owned already: a number alone is not.
     let copy = File::open("/dev/null")?;

@@ -228,13 +228,14 @@ fn lines_apart() {
     assert!(!output.status.success());
     assert!(folder.read("g").starts_with("before\n") && folder.read("g").contains("whose"));
     // What it appends to stays the caller's: its flags do not change.
-    let script =
-        "echo before > h; exec 3<> h; RUN --log-fd 3 --append -- true; cat /proc/self/fdinfo/3";
+    let script = "echo before > h; exec 3<> h; RUN --log-fd 3 --append -- true; echo after >&3; \
+                  cat /proc/self/fdinfo/3";
     let about = String::from_utf8(shell(script).stdout).unwrap();
     let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = i32::from_str_radix(flags.unwrap().trim(), 8).unwrap();
     assert_eq!(flags & libc::O_APPEND, 0, "{about}");
-    assert!(folder.read("h").starts_with("before\n") && folder.read("h").contains("whose"));
+    let text = folder.read("h");
+    assert!(text.starts_with("before\n") && text.contains("whose") && text.ends_with("\nafter\n"));
     // An older file stays until the command runs, and a recording anyhow.
     let output = shell("RUN -j -o a -- /no/such/command");
     assert_eq!(output.status.code(), Some(127));

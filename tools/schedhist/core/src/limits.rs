@@ -18,7 +18,7 @@ pub struct Limit {
     pub metric: String,
     /// `None` is the maximum.
     quantile: Option<Quantile>,
-    group: Option<String>,
+    pub group: Option<String>,
     /// In nanoseconds.
     below: u64,
 }
@@ -272,9 +272,18 @@ impl Samples<'_> {
         for (old, new) in &self.groups {
             let between = GroupWindow::new(*old, new);
             for group in new.groups.iter().filter(|group| is_it(&group.name)) {
-                all.push(between.samples(group, &[metric]));
-                lost = lost.saturating_add(between.not_in_histogram(group, &[metric]));
-                max = max.max(group.samples[metric as usize].max);
+                let mut samples = between.samples(group, &[metric]);
+                let (more, most) = (
+                    between.not_in_histogram(group, &[metric]),
+                    group.samples[metric as usize].max,
+                );
+                // All of them may be lost.
+                if more != 0 && samples.max == Max::None {
+                    samples.extend_max(Max::AtMost(most), None);
+                }
+                all.push(samples);
+                lost = lost.saturating_add(more);
+                max = max.max(most);
             }
         }
         let sum = Distribution::sum(all.into_iter())?;

@@ -329,7 +329,7 @@ fn passed_on() -> Result<Vec<Door>> {
     }
     let fds = (3..).take(number("LISTEN_FDS").unwrap_or(0) as usize);
     let doors = fds.map(|fd| {
-        let listener = TcpListener::from(OwnedFd::from(sys::duplicate(fd, false)?));
+        let listener = TcpListener::from(OwnedFd::from(sys::duplicate(fd)?));
         let bound = listener.local_addr()?;
         Ok((listener, bound))
     });

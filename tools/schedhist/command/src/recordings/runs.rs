@@ -40,8 +40,9 @@ pub const COUNTS: [&str; 6] = [
     "not_in_histogram",
 ];
 
-/// How many buckets the histograms of a run may have: a gigabyte, which those of 8192 CPUs take.
-pub const MOST_BUCKETS: usize = 1 << 27;
+/// How many buckets the histograms of a run may have: two gigabytes. Those of 4096 CPUs take fewer,
+/// with any precision.
+pub const MOST_BUCKETS: usize = 1 << 28;
 
 /// Whose samples, the metric, and the samples.
 pub type Histogram = (String, String, Distribution);

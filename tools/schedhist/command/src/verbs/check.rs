@@ -168,7 +168,7 @@ fn live(
         groups: groups.into_iter().collect(),
         are_recorded: false,
     };
-    if is_anew {
+    if is_anew && limits.iter().any(|limit| limit.group.is_some()) {
         notes.push(ANEW.to_owned());
     }
     Ok(limits.iter().map(|limit| limit.judge(&samples)).collect())

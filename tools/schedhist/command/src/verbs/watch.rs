@@ -363,9 +363,9 @@ impl Watcher<'_> {
                 duration_ns: task.duration,
                 is_ongoing: true,
             };
-            self.act(event)?;
+            let is_over = self.act(event)?;
             printed?;
-            if self.ends() {
+            if is_over || self.ends() {
                 return Ok(true);
             }
         }
@@ -417,9 +417,10 @@ impl Watcher<'_> {
                 }
             };
             // Also if nobody reads the output any more.
+            let mut is_over = false;
             if !is_end {
                 self.seen += 1;
-                self.act(Event {
+                is_over = self.act(Event {
                     pid: outlier.pid,
                     cpu: outlier.cpu,
                     duration_ns: outlier.duration_ns,
@@ -427,7 +428,7 @@ impl Watcher<'_> {
                 })?;
             }
             printed?;
-            if self.ends() {
+            if is_over || self.ends() {
                 return Ok(true);
             }
         }
@@ -475,9 +476,14 @@ impl Watcher<'_> {
         out + &stack.map_or_else(String::new, |stack| shown::stack_text(outlier, stack))
     }
 
-    fn act(&self, event: Event) -> Result {
-        let mut actions = self.args.on_threshold.iter();
-        actions.try_for_each(|action| act(action, event))
+    /// Returns whether a signal has asked to end meanwhile.
+    fn act(&self, event: Event) -> Result<bool> {
+        for action in &self.args.on_threshold {
+            if act(action, event)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns whether the first report is the last one.
@@ -501,7 +507,8 @@ struct Event {
     is_ongoing: bool,
 }
 
-fn act(action: &Action, event: Event) -> Result {
+/// Takes an action. Returns whether a signal has asked to end meanwhile.
+fn act(action: &Action, event: Event) -> Result<bool> {
     match action {
         Action::Module(word) if event.is_ongoing => {
             let (file, value) = match *word {
@@ -509,9 +516,9 @@ fn act(action: &Action, event: Event) -> Result {
                 _ => ("tracing_on", "0"),
             };
             let path = format!("{TRACEFS}/{file}");
-            fs::write(&path, value).at(path)
+            fs::write(&path, value).at(path)?;
         }
-        Action::Module(_) | Action::Continue => Ok(()),
+        Action::Module(_) | Action::Continue => {}
         Action::Shell(command) => {
             let mut shell = Command::new("/bin/sh");
             sys::with_signals(&mut shell)
@@ -519,16 +526,17 @@ fn act(action: &Action, event: Event) -> Result {
                 .env("SCHEDHIST_PID", event.pid.to_string())
                 .env("SCHEDHIST_CPU", event.cpu.to_string())
                 .env("SCHEDHIST_DURATION_NS", event.duration_ns.to_string());
-            let status = sys::run_through(&mut shell).at("/bin/sh")?;
+            let (status, is_over) = sys::run_through(&mut shell).at("/bin/sh")?;
             if !status.success() {
                 note(format!("the shell command ended with {status}"));
             }
-            Ok(())
+            return Ok(is_over);
         }
         Action::Signal { number, pid } => {
-            sys::kill(*pid, *number).at(format!("signal {number} to {pid}"))
+            sys::kill(*pid, *number).at(format!("signal {number} to {pid}"))?;
         }
     }
+    Ok(false)
 }
 
 /// The times of a snapshot by the module's clock and by the wall clock.

@@ -323,6 +323,18 @@ fn a_limit_of_a_group_without_histogram() {
     assert_eq!(judged_since(Some(&old), 28, "max of /a < 1us"), missing(2));
     let at_least = (Some(false), "at least 1ns".to_owned());
     assert_eq!(judged_since(Some(&old), 28, "max of /a < 1ns"), at_least);
+    // Of two groups, the first has lost all samples, of up to 1 ms; the other's maximum is exact.
+    let mut new = one_group("/a", 30, 10);
+    new.groups[0].samples[GroupMetric::Runq as usize].max = 1_000_000;
+    let other = one_group("/b/a", 30, 30);
+    let of = Samples {
+        windows: &[],
+        groups: vec![(Some(&old), &new), (None, &other)],
+        are_recorded: false,
+    };
+    let judged = |text| Limit::parse(text).unwrap().judge(&of).is_kept;
+    assert_eq!(judged("runq.max of a < 1us"), None);
+    assert_eq!(judged("runq.max of a < 2ms"), Some(true));
 }
 
 /// A name is sure from when it was seen first until it was seen last.

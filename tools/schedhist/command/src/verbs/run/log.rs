@@ -6,7 +6,7 @@
 use std::{
     cell::{Cell, RefCell},
     fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     path::Path,
 };
 
@@ -55,7 +55,7 @@ impl Log {
                 ));
             }
             (Some(fd), None) => {
-                let file = sys::duplicate(fd, appends).at(format!("--log-fd {fd}"));
+                let file = sys::duplicate(fd).at(format!("--log-fd {fd}"));
                 let file = file.map_err(|error| error.with_kind(Kind::Usage))?;
                 (Some(file), if appends { How::Append } else { How::AsItIs })
             }
@@ -100,7 +100,13 @@ impl Log {
     /// Prints a text. The command goes on if that fails: [`Log::end`] says so.
     pub fn print(&self, text: &str) {
         let written = match self.file.as_ref() {
-            Some(mut file) => file.write_all(text.as_bytes()),
+            Some(mut file) => {
+                // O_APPEND would be one of the open file that the caller shares. A pipe has no end.
+                if self.how == How::Append {
+                    let _ = file.seek(SeekFrom::End(0));
+                }
+                file.write_all(text.as_bytes())
+            }
             None => io::stderr().write_all(text.as_bytes()),
         };
         if let Err(error) = written {

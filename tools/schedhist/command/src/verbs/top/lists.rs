@@ -438,7 +438,9 @@ impl View<'_> {
             let (status, is_filtered) = (&self.status, !self.choice.filter.is_empty());
             let text = match status.thresholds.as_deref() {
                 _ if status.is_recording && !is_filtered => "none",
-                None if !status.is_recording => "the thresholds cannot be read: schedhist doctor",
+                None if !status.is_recording => {
+                    "the thresholds cannot be read: schedhist ctl says why"
+                }
                 Some([]) => "there is no threshold: schedhist ctl threshold_ns/runq 10000000",
                 _ if is_filtered => "no outlier passes the filter",
                 _ => "none yet",

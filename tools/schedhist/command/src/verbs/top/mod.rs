@@ -136,8 +136,10 @@ impl Feed<'_> {
         });
         let thresholds: Vec<_> = thresholds.collect();
         let are_set = |(name, ns): (_, Option<u64>)| Some((name, ns?));
+        // A copy may lack them.
+        let are_known = !thresholds.is_empty() || !self.source.is_live();
         self.status.thresholds =
-            (!thresholds.is_empty()).then(|| thresholds.into_iter().filter_map(are_set).collect());
+            are_known.then(|| thresholds.into_iter().filter_map(are_set).collect());
         let rows = self.groups(groups, part);
         let outliers = self.outliers();
         let mut moment = Moment::new(&interval, Rc::new(rows.0), outliers);
