@@ -160,7 +160,7 @@ impl Probes {
         let with = (has_groups, looks_at_waits, keeps_chains);
         let exits = ScopeGuard::new_with_data((), (|()| wait_for_exits()) as fn(()));
         let switches = register_switches(cpus, scheme, metrics, with)?;
-        recorder.start_idle();
+        recorder.start();
         // Last: each request must end with a switch that is seen.
         let resched = metrics
             .needs_resched()

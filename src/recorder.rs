@@ -214,7 +214,7 @@ impl Recorder {
     }
 
     /// Begins to know what CPUs do, once the probes are registered. Sleeps.
-    pub(crate) fn start_idle(&self) {
+    pub(crate) fn start(&self) {
         if let Some((_, idles)) = &self.long_waits {
             idles.start();
         }

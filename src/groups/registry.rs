@@ -52,6 +52,7 @@ use crate::{
 pub(super) const NSEC_PER_MSEC: u64 = 1_000_000;
 
 pub(super) type ListRule = list::Rule<Bytes, KVec<u128>, Subtree>;
+pub(super) type RuleList = list::List<KVec<Option<ListRule>>>;
 
 /// What a rule consists of, which does not change.
 #[derive(Clone)]
@@ -76,7 +77,7 @@ impl Deref for Bytes {
 pub(super) struct GroupRegistry {
     pub(super) places: GroupTable<KVVec<Place>, KVVec<Entry>>,
     pub(super) names: Names<KVVec<KVec<u8>>, KVVec<Entry>>,
-    pub(super) list: list::List<KVec<Option<ListRule>>>,
+    pub(super) list: RuleList,
     /// Below which cgroup tasks are grouped, if groups are by [`Kind::Cgroup`].
     pub(super) under: Option<Subtree>,
     /// Memory for the path of a cgroup, unless groups do not depend on cgroups.
@@ -155,8 +156,8 @@ impl GroupRegistry {
         }
         let mut rules = KVec::new();
         if let Kind::List = kind {
-            rules = KVec::with_capacity(u64::BITS as usize, GFP_KERNEL)?;
-            for _ in 0..u64::BITS {
+            rules = KVec::with_capacity(RuleList::MAX, GFP_KERNEL)?;
+            for _ in 0..RuleList::MAX {
                 rules.push(None, GFP_KERNEL)?;
             }
         }
@@ -171,7 +172,7 @@ impl GroupRegistry {
                 KVVec::from_elem(None, by_name, GFP_KERNEL)?,
                 secret(),
             ),
-            list: list::List::new(rules),
+            list: RuleList::new(rules),
             under,
             path,
             rules: 0,

@@ -16,7 +16,8 @@ use super::{
     registry::{
         new_fork_marks,
         Bytes,
-        GroupRegistry, //
+        GroupRegistry,
+        RuleList, //
     },
     Groups, //
 };
@@ -229,9 +230,9 @@ impl Groups {
     /// Calls `show` for each rule, in their order. All are from the same moment. Sleeps; fails with
     /// `ENOMEM`, and as `show` does.
     pub(crate) fn for_each_rule(&self, mut show: impl FnMut(list::Shown<'_>) -> Result) -> Result {
-        let mut rules = KVec::with_capacity(u64::BITS as usize, GFP_KERNEL)?;
+        let mut rules = KVec::with_capacity(RuleList::MAX, GFP_KERNEL)?;
         for rule in self.registry.lock().list.iter() {
-            // Each has a mark of its own, a bit of 64: there is room.
+            // There is room.
             rules.push((rule.name.clone(), rule.text.clone()), GFP_NOWAIT)?;
         }
         rules

@@ -106,6 +106,12 @@ impl Groups {
         (&self.rule, self.since) == (&other.rule, other.since)
     }
 
+    /// Returns whether they were begun after `old` was read, if that was.
+    #[must_use]
+    pub fn are_anew(&self, old: Option<&Self>) -> bool {
+        old.is_some_and(|old| !self.are_of(old))
+    }
+
     /// Returns whether a group of these is the one that had the same number in earlier groups of
     /// the same rule, by their names there and here. Another group may have got the number.
     pub fn is_same(&self, earlier: &str, name: &str) -> bool {

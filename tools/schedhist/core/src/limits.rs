@@ -264,19 +264,18 @@ impl Samples<'_> {
             return Err("tasks are not grouped: schedhist ctl group_by cgroup".to_owned());
         }
         // As systemctl does, by the last part of the path.
+        let names = forms(name);
         let is_it = |whole: &str| {
             let last = whole.rsplit('/').next().unwrap_or(whole);
-            forms(name).iter().any(|it| it == whole || it == last)
+            names.iter().any(|it| it == whole || it == last)
         };
         let (mut all, mut lost, mut max) = (Vec::new(), 0_u64, 0);
         for (old, new) in &self.groups {
             let between = GroupWindow::new(*old, new);
             for group in new.groups.iter().filter(|group| is_it(&group.name)) {
                 let mut samples = between.samples(group, &[metric]);
-                let (more, most) = (
-                    between.not_in_histogram(group, &[metric]),
-                    group.samples[metric as usize].max,
-                );
+                let more = between.not_in_histogram(group, &[metric]);
+                let most = group.samples[metric as usize].max;
                 // All of them may be lost.
                 if more != 0 && samples.max == Max::None {
                     samples.extend_max(Max::AtMost(most), None);

@@ -162,7 +162,7 @@ fn live(
     };
     add_notes(notes, &interval, limits);
     let groups = groups.as_ref().map(|(old, new)| (old.as_ref(), new));
-    let is_anew = groups.is_some_and(|(old, new)| old.is_some_and(|old| !new.are_of(old)));
+    let is_anew = groups.is_some_and(|(old, new)| new.are_anew(old));
     let samples = Samples {
         windows: &[interval.window],
         groups: groups.into_iter().collect(),

@@ -60,7 +60,7 @@ pub fn groups(args: &cli::Groups, source: &Source) -> Result {
     let mut is_headed = false;
     let mut show = |old: Option<&Groups>, groups: &Groups, span: &str, interval: &Interval| {
         let between = GroupWindow::new(old, groups);
-        let is_anew = old.is_some_and(|old| !groups.are_of(old));
+        let is_anew = groups.are_anew(old);
         let shown = Shown {
             span: match is_anew {
                 true => render::span_text(between.span),

@@ -101,7 +101,7 @@ impl Log {
     pub fn print(&self, text: &str) {
         let written = match self.file.as_ref() {
             Some(mut file) => {
-                // O_APPEND would be one of the open file that the caller shares. A pipe has no end.
+                // O_APPEND would hold for the caller, too. A pipe has no end.
                 if self.how == How::Append {
                     let _ = file.seek(SeekFrom::End(0));
                 }
